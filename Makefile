@@ -1,0 +1,52 @@
+# Everything from a clean clone with Python >= 3.11, gcc and make: `make demo`, `make test`, `make help`.
+#
+# Each target sets up the virtual environment it needs once; a change of pyproject.toml sets it up again.
+
+PYTHON ?= python3
+PYTEST_ARGS ?= -n 2
+REPORT ?= report.html
+DEMO := .venv
+DEV := .venv-dev
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint typecheck format docs clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+demo: $(DEMO)/.ready ## compare all methods on the digits data; writes report.html
+	$(DEMO)/bin/multikernel compare --output $(REPORT)
+	@echo "The report is at $(abspath $(REPORT))"
+
+test: $(DEV)/.ready ## run all tests, doctests included
+	$(DEV)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV)/.ready ## check style and formatting
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+
+typecheck: $(DEV)/.ready ## check types
+	$(DEV)/bin/mypy
+
+format: $(DEV)/.ready ## repair what can be repaired automatically
+	$(DEV)/bin/ruff check --fix .
+	$(DEV)/bin/ruff format .
+
+docs: $(DEV)/.ready ## build the documentation; warnings are errors
+	$(DEV)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "The documentation is at $(abspath docs/_build/html/index.html)"
+
+clean: ## remove environments, builds and caches
+	rm -rf $(DEMO) $(DEV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis $(REPORT)
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(DEMO)/.ready: EXTRA := report
+$(DEV)/.ready: EXTRA := dev
+$(DEMO)/.ready $(DEV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Setting up $(@D) (once) ..."
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[$(EXTRA)]'
+	@touch $@
