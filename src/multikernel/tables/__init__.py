@@ -1,0 +1,16 @@
+"""Read tasks from files: tables (csv, tsv, parquet), archives of arrays (npz, mat), precomputed kernels."""
+
+from multikernel.tables.dataset import Dataset, read_dataset, read_features, read_test_kernels
+from multikernel.tables.formats import Table, read_table
+from multikernel.tables.selection import parse_view, select_columns
+
+__all__ = [
+    "Dataset",
+    "Table",
+    "parse_view",
+    "read_dataset",
+    "read_features",
+    "read_table",
+    "read_test_kernels",
+    "select_columns",
+]

@@ -1,0 +1,327 @@
+"""From the arrays of a file to a learning task: labels, features with views, or precomputed kernels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from multikernel.files import DataError, near_matches
+from multikernel.tables.formats import Table, read_table
+from multikernel.tables.precomputed import find_kernels, kernels_to_training
+from multikernel.tables.selection import select_columns
+
+USUAL_TARGETS = ("y", "target", "label", "labels", "class", "classes", "gnd", "truth")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A classification task.
+
+    Parameters
+    ----------
+    name : str
+        For titles: the file's name.
+    X : ndarray of shape (n, d), or (n, n, F) for precomputed kernels
+    y : ndarray of shape (n,)
+        Labels, integers or text.
+    views : dict of str to list of int
+        Columns of X that belong together; empty for precomputed kernels.
+    feature_names : list of str
+        Names of the columns of X; empty for precomputed kernels.
+    kernel_names : list of str
+        Names of the precomputed kernels; empty for features.
+    target : str
+        Where the labels came from.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    views: dict[str, list[int]] = field(default_factory=dict)
+    feature_names: list[str] = field(default_factory=list)
+    kernel_names: list[str] = field(default_factory=list)
+    target: str = "y"
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether X holds kernels and not features."""
+        return self.X.ndim == 3
+
+    def describe(self) -> str:
+        """One line for people: samples, features or kernels, classes."""
+        what = (
+            f"{self.X.shape[2]} precomputed kernels"
+            if self.is_precomputed
+            else f"{self.X.shape[1]} features in {len(self.views)} view{'s' * (len(self.views) != 1)}"
+        )
+        return f"{self.name}: {len(self.y)} samples, {what}, {len(np.unique(self.y))} classes"
+
+
+def read_dataset(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    views: Mapping[str, str] | None = None,
+    drop: str | None = None,
+    precomputed: bool | str | None = None,
+) -> Dataset:
+    """Read a task from a file.
+
+    Parameters
+    ----------
+    path : path
+        A .csv, .tsv, .parquet, .npz or .mat file.
+    target : str, optional
+        Column or array with the labels; by default one with a usual name, such as ``y`` or ``label``.
+    views : mapping of str to str, optional
+        Selectors of columns by view, as in `select_columns`. By default every array of an archive is a view,
+        and all columns of a table are one.
+    drop : str, optional
+        Selector of columns that are not features.
+    precomputed : bool or str, optional
+        Whether the arrays are kernels: of shape (F, n, n) or (n, n, F), or several of shape (n, n). By
+        default this is seen from the shapes. A name picks one array of several.
+
+    Raises
+    ------
+    DataError
+        When the file or what is asked of it cannot be used.
+    """
+    table = read_table(path)
+    target = _target_name(table, target)
+    y = _labels(table, target)
+    name = Path(path).name
+    if table.is_archive and not views and precomputed is not False:
+        kernels, kernel_names = find_kernels(table, target, len(y), precomputed)
+        if kernels is not None:
+            return Dataset(name, kernels, y, kernel_names=kernel_names, target=target)
+    if precomputed:
+        raise DataError(f"{table.source}: precomputed kernels come from .npz or .mat files, not from a table")
+    features = _feature_blocks(table, target, len(y), views)
+    columns, groups = _columns(features)
+    dropped = set(select_columns(drop, columns, groups)) if drop else set()
+    chosen = _views(columns, groups, views, dropped, target, table)
+    used = sorted({index for members in chosen.values() for index in members})
+    position = {index: k for k, index in enumerate(used)}
+    names = [columns[index] for index in used]
+    return Dataset(
+        name,
+        _matrix(table.source, features, names),
+        y,
+        {view: [position[index] for index in members] for view, members in chosen.items()},
+        names,
+        target=target,
+    )
+
+
+def read_features(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[np.ndarray, Table]:
+    """Read the columns ``names``, in that order, whatever else the file holds: new samples for a model.
+
+    Returns
+    -------
+    X : ndarray of shape (m, len(names))
+    table : Table
+        All of the file, where labels may be too.
+    """
+    table = read_table(path)
+    columns = {
+        column: block for block in table.blocks for column in _block_columns(block, table.blocks[block])
+    }
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise DataError(
+            f"{table.source} lacks {len(missing)} of the {len(names)} columns that the model was fitted on, "
+            f"first {missing[0]!r}; {near_matches(missing[0], list(columns))}"
+        )
+    needed = dict.fromkeys(columns[name] for name in names)
+    blocks = {block: table.blocks[block] for block in needed}
+    _check_lengths(table.source, blocks)
+    return _matrix(table.source, blocks, list(names)), table
+
+
+def read_test_kernels(path: str | os.PathLike[str], n_kernels: int, n_train: int) -> np.ndarray:
+    """Read kernels between new and training samples, as (m, n_train, n_kernels)."""
+    return kernels_to_training(read_table(path), n_kernels, n_train)
+
+
+def labels_if_present(table: Table, target: str, n_samples: int) -> np.ndarray | None:
+    """Labels of new samples where the file has them, to score predictions."""
+    if target not in table.blocks or table.blocks[target].size != n_samples:
+        return None
+    return _labels(table, target, minimum=1)
+
+
+def _target_name(table: Table, target: str | None) -> str:
+    """The target as asked, else the only array with a usual name."""
+    if target is not None:
+        if target not in table.blocks:
+            choices = near_matches(target, list(table.blocks))
+            raise DataError(f"{table.source} has no column {target!r} for the target; {choices}")
+        return target
+    usual = [name for name in table.blocks if name.lower() in USUAL_TARGETS]
+    if table.is_archive and len(usual) > 1:  # "classes" is often the list of class names
+        lengths = {name: table.blocks[name].size for name in usual}
+        usual = [name for name in usual if lengths[name] == max(lengths.values())]
+    if len(usual) != 1:
+        found = "several columns could be" if usual else "no column is obviously"
+        some = near_matches("", usual or list(table.blocks))
+        raise DataError(f"{table.source}: {found} the target; say which with --target ({some})")
+    return usual[0]
+
+
+def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
+    """Labels as integers where they are whole numbers, else as text; checked."""
+    where = f"{table.source}: the target {target!r}"
+    values = np.asarray(table.blocks[target])
+    if values.ndim > 1 and values.size != max(values.shape):
+        raise DataError(f"{where} has shape {values.shape}: one label a sample is needed, not several")
+    values = values.ravel()
+    if values.dtype.kind in "OUS":
+        y = np.array([str(value).strip() for value in values])
+        missing = y == ""
+    else:
+        y = values.astype(np.float64)
+        missing = ~np.isfinite(y)
+    if missing.any():
+        first = int(np.argmax(missing))
+        raise DataError(
+            f"{where} is missing in {missing.sum()} of {len(y)} rows, first in row {first}: drop them"
+        )
+    if y.dtype.kind == "f":
+        fraction = y != np.round(y)
+        if fraction.any():
+            example = y[np.argmax(fraction)]
+            raise DataError(f"{where} looks continuous ({example:g}): classes are needed, not measurements")
+        y = y.astype(np.int64)
+    classes = np.unique(y)
+    if len(classes) < minimum:
+        raise DataError(
+            f"{where} has only one class ({classes[0]}) in {len(y)} rows: two are needed to learn"
+        )
+    if len(classes) > max(2, len(y) // 2):
+        raise DataError(
+            f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?"
+        )
+    return y
+
+
+def _feature_blocks(
+    table: Table, target: str, n_samples: int, views: Mapping[str, str] | None
+) -> dict[str, np.ndarray]:
+    """Blocks that can be features: all columns of a table, an archive's arrays with a row per sample."""
+    others = {name: block for name, block in table.blocks.items() if name != target}
+    if not table.is_archive:
+        if not others:
+            raise DataError(f"{table.source} has no column besides the target {target!r}")
+        return others
+    numeric = {
+        name: block for name, block in others.items() if block.dtype.kind in "biuf" and block.ndim >= 2
+    }
+    fitting = {name: block for name, block in numeric.items() if len(block) == n_samples}
+    if len(fitting) < len(numeric) and not views:
+        _check_lengths(table.source, {target: table.blocks[target].ravel(), **numeric})
+    vectors = {k: b for k, b in others.items() if b.dtype.kind in "biuf" and b.shape == (n_samples,)}
+    if not fitting and not vectors:
+        shapes = ", ".join(f"{name} {block.shape}" for name, block in others.items())
+        raise DataError(
+            f"{table.source} has no array of {n_samples} rows, as the target {target!r} has: {shapes}"
+        )
+    flat = {name: block.reshape(n_samples, -1) for name, block in fitting.items()}
+    return {**flat, **vectors} if views or not flat else flat
+
+
+def _check_lengths(source: str, blocks: Mapping[str, np.ndarray]) -> None:
+    """All blocks must have as many rows as the first."""
+    first = next(iter(blocks))
+    for name, block in blocks.items():
+        if len(block) != len(blocks[first]):
+            raise DataError(
+                f"{source}: {name!r} has {len(block)} rows, but {first!r} has {len(blocks[first])}; "
+                "all views need one row per sample. Choose the arrays to use with --view name=array"
+            )
+
+
+def _block_columns(name: str, block: np.ndarray) -> list[str]:
+    """Names of a block's columns: its own name, or ``name.0``, ``name.1``…"""
+    if block.ndim == 1:
+        return [name]
+    return [f"{name}.{k}" for k in range(int(np.prod(block.shape[1:])))]
+
+
+def _columns(blocks: Mapping[str, np.ndarray]) -> tuple[list[str], dict[str, list[int]]]:
+    """Names of all columns, and positions by block of those that have several."""
+    columns: list[str] = []
+    groups = {}
+    for name, block in blocks.items():
+        own = _block_columns(name, block)
+        if block.ndim > 1:
+            groups[name] = list(range(len(columns), len(columns) + len(own)))
+        columns.extend(own)
+    return columns, groups
+
+
+def _views(
+    columns: list[str],
+    groups: dict[str, list[int]],
+    views: Mapping[str, str] | None,
+    dropped: set[int],
+    target: str,
+    table: Table,
+) -> dict[str, list[int]]:
+    """Columns by view, without those dropped."""
+    if views:
+        for name, selector in views.items():
+            if target in selector.split(","):
+                raise DataError(f"view {name!r}: {target!r} is the target and cannot be a feature")
+        chosen = {name: select_columns(selector, columns, groups) for name, selector in views.items()}
+    else:
+        chosen = dict(groups) if groups else {"all": list(range(len(columns)))}
+    kept = {name: [i for i in members if i not in dropped] for name, members in chosen.items()}
+    empty = [name for name, members in kept.items() if not members]
+    if empty:
+        raise DataError(f"{table.source}: no column is left in view {empty[0]!r}")
+    return kept
+
+
+def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str]) -> np.ndarray:
+    """The columns ``names`` as numbers, all of them finite; float32 stays float32."""
+    wanted: dict[str, list[tuple[int, int]]] = {}
+    position = {name: k for k, name in enumerate(names)}
+    for block_name, block in blocks.items():
+        for k, column in enumerate(_block_columns(block_name, block)):
+            if column in position:
+                wanted.setdefault(block_name, []).append((k, position[column]))
+    n_samples = len(next(iter(blocks.values())))
+    single = all(blocks[name].dtype in (np.float32, np.float16) for name in wanted)
+    X = np.empty((n_samples, len(names)), np.float32 if single else np.float64)
+    for block_name, pairs in wanted.items():
+        block = blocks[block_name]
+        if block.dtype.kind not in "biuf":
+            _refuse_text(source, block_name, block)
+        inside, outside = (list(side) for side in zip(*pairs))
+        X[:, outside] = block.reshape(n_samples, -1)[:, inside]
+    finite = np.isfinite(X)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise DataError(
+            f"{source}: {X.size - finite.sum()} values are missing or not finite, first in column "
+            f"{names[column]!r}, row {row} (counted from 0). Drop these rows or fill them in"
+        )
+    return X
+
+
+def _refuse_text(source: str, name: str, block: np.ndarray) -> None:
+    """Say where a column that should hold numbers does not."""
+    for row, value in enumerate(block.ravel()):
+        try:
+            float(value)
+        except ValueError:
+            raise DataError(
+                f"{source}: column {name!r} is not numeric: row {row} (counted from 0) holds {str(value)!r}. "
+                f"Leave it out with --drop {name}, or encode it as numbers"
+            ) from None
+    raise DataError(f"{source}: column {name!r} is not numeric. Leave it out with --drop {name}")
