@@ -1,1 +1,21 @@
+"""Gram stacks: the only part of the library that knows how K_1 … K_F are stored."""
 
+from multikernel.gram.base import GramStack
+from multikernel.gram.blockwise import BlockwiseStack
+from multikernel.gram.build import family_stack, gram_stack, precomputed_stack
+from multikernel.gram.dense import DenseStack
+from multikernel.gram.lazy import LazyStack
+from multikernel.gram.lowrank import LowRankStack
+from multikernel.gram.memory import parse_memory
+
+__all__ = [
+    "BlockwiseStack",
+    "DenseStack",
+    "GramStack",
+    "LazyStack",
+    "LowRankStack",
+    "family_stack",
+    "gram_stack",
+    "parse_memory",
+    "precomputed_stack",
+]

@@ -1,0 +1,161 @@
+"""Compiled passes over dense stacks of Gram matrices.
+
+All take the stack ``K`` of shape (F, N, M), the kernels and rows to read as index arrays, and a range
+``start:stop`` of output rows, so that callers can spread them over threads. Sums are in double precision
+whatever the precision of ``K``. Rows are read in tiles so that the running sums stay in the first-level cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+TILE = 1024
+VECTORISE = {"reassoc", "nsz", "contract"}
+
+
+@njit(cache=True, nogil=True)
+def combine_rows(K, kernels, rows, weights, out, start, stop):
+    """``out[i, :] = Σ_k weights[k] K[kernels[k], rows[i], :]`` for i in start:stop."""
+    width = out.shape[1]
+    total = np.empty(TILE)
+    for i in range(start, stop):
+        for left in range(0, width, TILE):
+            right = min(left + TILE, width)
+            total[: right - left] = 0.0
+            for k in range(kernels.shape[0]):
+                row = K[kernels[k], rows[i]]
+                weight = weights[k]
+                for j in range(left, right):
+                    total[j - left] += weight * row[j]
+            for j in range(left, right):
+                out[i, j] = total[j - left]
+
+
+@njit(cache=True, nogil=True)
+def combine_upper(K, kernels, weights, out, start, stop):
+    """The part on and above the diagonal of ``combine_rows`` for symmetric matrices: half the reading."""
+    width = out.shape[1]
+    total = np.empty(TILE)
+    for i in range(start, stop):
+        for left in range(i, width, TILE):
+            right = min(left + TILE, width)
+            total[: right - left] = 0.0
+            for k in range(kernels.shape[0]):
+                row = K[kernels[k], i]
+                weight = weights[k]
+                for j in range(left, right):
+                    total[j - left] += weight * row[j]
+            for j in range(left, right):
+                out[i, j] = total[j - left]
+
+
+@njit(cache=True, nogil=True)
+def mirror_upper(out, start, stop):
+    """Copy the upper triangle of ``out`` below the diagonal, for target rows start:stop, in square tiles."""
+    tile = 32
+    for top in range(start, stop, tile):
+        bottom = min(top + tile, stop)
+        for left in range(0, bottom, tile):
+            for i in range(top, bottom):
+                for j in range(left, min(left + tile, i)):
+                    out[i, j] = out[j, i]
+
+
+@njit(cache=True, nogil=True)
+def combine_gathered(K, kernels, rows, columns, weights, out, start, stop):
+    """``combine_rows`` on the columns ``columns`` only."""
+    total = np.empty(columns.shape[0])
+    for i in range(start, stop):
+        total[:] = 0.0
+        for k in range(kernels.shape[0]):
+            row = K[kernels[k], rows[i]]
+            weight = weights[k]
+            for j in range(columns.shape[0]):
+                total[j] += weight * row[columns[j]]
+        for j in range(columns.shape[0]):
+            out[i, j] = total[j]
+
+
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def row_dots(K, kernels, rows, vector, out, start, stop):
+    """``out[k, i] = K[kernels[k], rows[i], :] · vector`` for i in start:stop."""
+    for k in range(kernels.shape[0]):
+        for i in range(start, stop):
+            row = K[kernels[k], rows[i]]
+            total = 0.0
+            for j in range(vector.shape[0]):
+                total += row[j] * vector[j]
+            out[k, i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def row_dots_gathered(K, kernels, rows, support, vector, out, start, stop):
+    """``row_dots`` where ``vector`` lives on the columns ``support`` and is zero elsewhere."""
+    for k in range(kernels.shape[0]):
+        for i in range(start, stop):
+            row = K[kernels[k], rows[i]]
+            total = 0.0
+            for j in range(support.shape[0]):
+                total += row[support[j]] * vector[j]
+            out[k, i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def quadratic_forms_upper(K, kernels, vector, out, start, stop):
+    """Add to ``out[k]`` the share of rows start:stop in ``vector' K_k vector``, reading above the diagonal only."""
+    n = vector.shape[0]
+    for k in range(kernels.shape[0]):
+        share = 0.0
+        for i in range(start, stop):
+            if vector[i] != 0.0:
+                row = K[kernels[k], i]
+                total = 0.0
+                for j in range(i + 1, n):
+                    total += row[j] * vector[j]
+                share += vector[i] * (2.0 * total + row[i] * vector[i])
+        out[k] += share
+
+
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def quadratic_forms_gathered(K, kernels, support, vector, out, start, stop):
+    """``quadratic_forms_upper`` where ``vector`` lives on the sorted rows and columns ``support``."""
+    for k in range(kernels.shape[0]):
+        share = 0.0
+        for i in range(start, stop):
+            row = K[kernels[k], support[i]]
+            total = 0.0
+            for j in range(i + 1, support.shape[0]):
+                total += row[support[j]] * vector[j]
+            share += vector[i] * (2.0 * total + row[support[i]] * vector[i])
+        out[k] += share
+
+
+@njit(cache=True, nogil=True)
+def inspect_square(matrix, diagonal, start, stop):
+    """Look over the upper triangle of rows start:stop in one pass.
+
+    Returns (entries that are not finite, largest asymmetry, its row, its column, largest excess of |K_ij| over
+    sqrt(K_ii K_jj), its row, its column). Square tiles keep the transposed reads in cache.
+    """
+    n = matrix.shape[0]
+    not_finite = 0
+    asymmetry, asymmetry_row, asymmetry_column = 0.0, 0, 0
+    excess, excess_row, excess_column = 0.0, 0, 0
+    tile = 32
+    for top in range(start, stop, tile):
+        for left in range(top, n, tile):
+            for i in range(top, min(top + tile, stop)):
+                for j in range(max(left, i), min(left + tile, n)):
+                    above, below = float(matrix[i, j]), float(matrix[j, i])
+                    if not (np.isfinite(above) and np.isfinite(below)):
+                        not_finite += 1
+                        continue
+                    difference = abs(above - below)
+                    if difference > asymmetry:
+                        asymmetry, asymmetry_row, asymmetry_column = difference, i, j
+                    bound = max(diagonal[i], 0.0) * max(diagonal[j], 0.0)
+                    over = abs(above) - np.sqrt(bound)
+                    if over > excess:
+                        excess, excess_row, excess_column = over, i, j
+    return not_finite, asymmetry, asymmetry_row, asymmetry_column, excess, excess_row, excess_column

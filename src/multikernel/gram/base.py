@@ -1,0 +1,229 @@
+"""What a Gram stack is: F kernels between two sets of samples, however they are stored."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Indices = NDArray[np.intp]
+
+# Bytes of temporary blocks when a stack is streamed: large enough to amortise calls, small beside any budget.
+BLOCK_BYTES = 1 << 25
+
+
+class GramStack(ABC):
+    """F Gram matrices between row samples and column samples; immutable.
+
+    Training stacks are square (rows and columns are the same samples), prediction stacks rectangular.
+    ``shape`` is (rows, columns, F), the shape of a precomputed ``X``, so that scikit-learn's splitters can
+    slice a stack as they slice an array: ``stack[np.ix_(rows, columns)]`` is a stack again, without a copy of
+    Gram matrices. All results that list kernels put them first.
+
+    A subclass stores the matrices in its own way and provides ``rows``, ``diagonal`` and ``take``; the other
+    operations have a streaming version here, which subclasses replace where they can do better.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, int, int]
+    dtype: np.dtype
+    symmetric: bool
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.shape[2]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        """Always 3, as for a precomputed array."""
+        return 3
+
+    # -- what a storage must provide ------------------------------------------------------------------------
+
+    @abstractmethod
+    def rows(self, indices: ArrayLike) -> NDArray:
+        """Rows of every kernel, shape (F, b, columns)."""
+
+    @abstractmethod
+    def diagonal(self) -> NDArray[np.float64]:
+        """``k_j(x_i, x_i)`` of the row samples, shape (F, rows)."""
+
+    @abstractmethod
+    def take(
+        self,
+        rows: ArrayLike | None = None,
+        columns: ArrayLike | None = None,
+        kernels: ArrayLike | None = None,
+    ) -> GramStack:
+        """The stack on some rows, columns and kernels (``None``: all of them), sharing storage."""
+
+    @abstractmethod
+    def scaled(self, row_factors: NDArray, column_factors: NDArray) -> GramStack:
+        """The stack of ``row_factors[j, i] K_j[i, l] column_factors[j, l]``."""
+
+    @abstractmethod
+    def centered(self, column_means: NDArray, grand_means: NDArray, chosen: NDArray[np.bool_]) -> GramStack:
+        """The chosen kernels minus row means and ``column_means`` plus ``grand_means``, others as they are."""
+
+    # -- streaming versions of the rest -----------------------------------------------------------------------
+
+    def row_blocks(self) -> Iterator[Indices]:
+        """Cut the rows into ranges whose ``rows(indices)`` take a bounded amount of memory."""
+        n_rows, n_columns, n_kernels = self.shape
+        size = max(1, BLOCK_BYTES // max(1, n_kernels * n_columns * self.dtype.itemsize))
+        for start in range(0, n_rows, size):
+            yield np.arange(start, min(start + size, n_rows))
+
+    def blocks(self) -> Iterator[tuple[Indices, NDArray]]:
+        """Go over all rows: pairs of row indices and ``rows(indices)``, a bounded block at a time."""
+        for indices in self.row_blocks():
+            yield indices, self.rows(indices)
+
+    def to_array(self) -> NDArray:
+        """Everything as one array of shape (F, rows, columns)."""
+        n_rows, n_columns, n_kernels = self.shape
+        array = np.empty((n_kernels, n_rows, n_columns), dtype=self.dtype)
+        for indices, block in self.blocks():
+            array[:, indices] = block
+        return array
+
+    def combine(self, weights: ArrayLike) -> NDArray:
+        """``Σ_j weights_j K_j``, shape (rows, columns), in the stack's precision."""
+        weights = self._check_weights(weights)
+        used = np.flatnonzero(weights)
+        total = np.zeros(self.shape[:2], dtype=self.dtype)
+        for indices, block in self.take(kernels=used).blocks():
+            total[indices] = np.einsum("f,fij->ij", weights[used], block, optimize=True)
+        return total
+
+    def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """``K_j @ alpha`` for each kernel: shape (F, rows), or (F, rows, T) for alpha of shape (columns, T)."""
+        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        result = np.zeros((self.n_kernels, len(self), *alpha.shape[1:]))
+        support = support_of(alpha)
+        if not len(support):
+            return result
+        if self._should_narrow(len(support)):
+            narrowed, alpha = self.take(columns=support), alpha[support]
+        else:
+            narrowed = self
+        for indices, block in narrowed.blocks():
+            result[:, indices] = block.astype(np.float64, copy=False) @ alpha
+        return result
+
+    def _should_narrow(self, n_support: int) -> bool:
+        """Whether reading only the support's columns is less work than reading whole rows."""
+        return n_support < self.shape[1]
+
+    def quadratic_forms(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """``alpha' K_j alpha``: shape (F,), or (F, T) for alpha of shape (n, T). Square stacks only."""
+        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        self._require_square("quadratic_forms")
+        support = support_of(alpha)
+        if not len(support):
+            return np.zeros((self.n_kernels, *alpha.shape[1:]))
+        scores = self.take(rows=support).apply(alpha)
+        return np.einsum("fi...,i...->f...", scores, alpha[support])
+
+    # -- indexing as scikit-learn does it ---------------------------------------------------------------------
+
+    def __getitem__(self, key) -> GramStack:
+        if isinstance(key, tuple):
+            if len(key) != 2:
+                raise IndexError(
+                    f"a Gram stack is indexed by rows, or by rows and columns as in stack[np.ix_(rows, columns)]; "
+                    f"got {len(key)} indices. Use stack.take(rows, columns, kernels) to choose kernels."
+                )
+            return self.take(rows=self._positions(key[0], 0), columns=self._positions(key[1], 1))
+        return self.take(rows=self._positions(key, 0))
+
+    def _positions(self, key, axis: int) -> Indices:
+        """Positions that a slice, an integer, a mask or an index array, open as from ``np.ix_``, stands for."""
+        return np.arange(self.shape[axis])[key if isinstance(key, slice) else np.ravel(key)]
+
+    # -- checks -------------------------------------------------------------------------------------------------
+
+    def _check_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.shape != (self.n_kernels,):
+            raise ValueError(
+                f"weights have shape {weights.shape}, but the stack has {self.n_kernels} kernels: "
+                f"pass one weight per kernel, shape ({self.n_kernels},)."
+            )
+        return weights
+
+    def _check_alpha(self, alpha: ArrayLike, length: int, axis: str) -> NDArray[np.float64]:
+        alpha = np.asarray(alpha, dtype=np.float64)
+        if alpha.ndim not in (1, 2) or alpha.shape[0] != length:
+            raise ValueError(
+                f"alpha has shape {alpha.shape}, but the stack has {length} {axis}: "
+                f"pass shape ({length},) or ({length}, T)."
+            )
+        return alpha
+
+    def _require_square(self, operation: str) -> None:
+        if not self.symmetric:
+            raise ValueError(
+                f"{operation} needs a square stack whose rows and columns are the same samples; "
+                f"this one is {self.shape[0]} x {self.shape[1]}, rows against other columns."
+            )
+
+    def __repr__(self) -> str:
+        n_rows, n_columns, n_kernels = self.shape
+        return (
+            f"{type(self).__name__}({n_kernels} kernels, {n_rows} x {n_columns}, {self.dtype.name}, "
+            f"{self._storage()})"
+        )
+
+    @abstractmethod
+    def _storage(self) -> str:
+        """How it is stored, in a few words, for the repr."""
+
+
+def support_of(alpha: NDArray) -> Indices:
+    """Rows of ``alpha`` that are not all zero."""
+    return np.flatnonzero(alpha if alpha.ndim == 1 else alpha.any(axis=1))
+
+
+def compose(first: Indices | None, then: ArrayLike | None) -> Indices | None:
+    """Indices that select ``then`` out of what ``first`` selected; ``None`` selects all."""
+    if then is None:
+        return first
+    then = np.asarray(then, dtype=np.intp)
+    return then if first is None else first[then]
+
+
+def same_indices(rows: ArrayLike | None, columns: ArrayLike | None) -> bool:
+    """Whether two selections pick the same samples in the same order."""
+    if rows is None or columns is None:
+        return rows is columns
+    return np.array_equal(rows, columns)
+
+
+def format_bytes(count: float) -> str:
+    """``format_bytes(3e9) == '2.8 GB'``: for reprs and messages."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1024 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def unique_names(names: Sequence[str] | None, n_kernels: int) -> tuple[str, ...]:
+    """``names`` made unique, or K0, K1, … when there are none."""
+    if names is None:
+        return tuple(f"K{j}" for j in range(n_kernels))
+    if len(names) != n_kernels:
+        raise ValueError(f"{len(names)} names were given for {n_kernels} kernels: give one name per kernel.")
+    seen: dict[str, int] = {}
+    unique = []
+    for name in map(str, names):
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return tuple(unique)

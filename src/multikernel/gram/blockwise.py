@@ -1,0 +1,132 @@
+"""A stack seen through scaling and centring that are applied to each block of rows as it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multikernel.gram.base import GramStack, compose, same_indices
+
+
+def scale_block(block: NDArray, row_factors: NDArray, column_factors: NDArray) -> None:
+    """Multiply a block (F, b, columns) in place by factors of rows (F, b) and columns (F, columns)."""
+    for k in range(len(block)):
+        block[k] *= row_factors[k][:, None].astype(block.dtype)
+        block[k] *= column_factors[k][None, :].astype(block.dtype)
+
+
+def center_block(
+    block: NDArray,
+    self_similarity: NDArray | None,
+    column_means: NDArray,
+    grand_means: NDArray,
+    chosen: NDArray[np.bool_],
+) -> None:
+    """Centre a block in feature space, in place, and the self-similarities of its rows with it.
+
+    The centre is the mean of the column samples, which must all be there: the mean over a row of the block is
+    the inner product of its sample with that mean.
+    """
+    for k in np.flatnonzero(chosen):
+        row_means = block[k].mean(axis=1, dtype=np.float64)
+        block[k] -= row_means[:, None].astype(block.dtype)
+        block[k] -= (column_means[k] - grand_means[k])[None, :].astype(block.dtype)
+        if self_similarity is not None:
+            self_similarity[k] += grand_means[k] - 2.0 * row_means
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Row factors (F, rows) and column factors (F, columns)."""
+
+    row_factors: NDArray
+    column_factors: NDArray
+
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
+        """Change a block of the given rows, and the self-similarities of those rows, in place."""
+        scale_block(block, self.row_factors[:, rows], self.column_factors)
+        self_similarity *= self.row_factors[:, rows] ** 2
+
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice) -> Scaling:
+        """The same on some rows and kernels."""
+        return Scaling(self.row_factors[kernels][:, rows], self.column_factors[kernels])
+
+
+@dataclass(frozen=True)
+class Centring:
+    """Column means (F, columns), grand means (F,), and which kernels to centre (F,)."""
+
+    column_means: NDArray
+    grand_means: NDArray
+    chosen: NDArray
+
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
+        """Change a block of the given rows, and the self-similarities of those rows, in place."""
+        center_block(block, self_similarity, self.column_means, self.grand_means, self.chosen)
+
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice) -> Centring:
+        """The same on some rows and kernels: row means are those of the block itself."""
+        return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels])
+
+
+class BlockwiseStack(GramStack):
+    """A stack that is normalised while it is read: for kernels that are too large to be stored normalised.
+
+    Columns are chosen after the steps have been applied, because a centred row depends on all its columns.
+    """
+
+    def __init__(self, base: GramStack, steps: tuple[Scaling | Centring, ...] = ()):
+        self._base = base
+        self._steps = steps
+        self._columns: NDArray | None = None
+        self.names, self.shape, self.dtype, self.symmetric = (
+            base.names,
+            base.shape,
+            base.dtype,
+            base.symmetric,
+        )
+
+    def _normalised(self, indices: NDArray) -> tuple[NDArray, NDArray]:
+        block = self._base.rows(indices)
+        try:
+            similarity = self._base.diagonal()[:, indices].astype(np.float64)
+        except ValueError:  # a rectangular stack without self-similarities: no later step can ask for them
+            similarity = np.full((len(block), len(indices)), np.nan)
+        for step in self._steps:
+            step.apply(block, similarity, indices)
+        return block, similarity
+
+    def rows(self, indices: ArrayLike) -> NDArray:
+        block, _ = self._normalised(np.asarray(indices))
+        return block if self._columns is None else block[:, :, self._columns]
+
+    def diagonal(self) -> NDArray[np.float64]:
+        self._base.diagonal()  # raises when there is none
+        return np.concatenate([self._normalised(rows)[1] for rows in self._base.row_blocks()], axis=1)
+
+    def take(self, rows=None, columns=None, kernels=None) -> BlockwiseStack:
+        some_rows = slice(None) if rows is None else np.asarray(rows, dtype=np.intp)
+        some_kernels = slice(None) if kernels is None else np.asarray(kernels, dtype=np.intp)
+        steps = tuple(step.take(some_rows, some_kernels) for step in self._steps)
+        view = BlockwiseStack(self._base.take(rows=rows, kernels=kernels), steps)
+        view._columns = compose(self._columns, columns)
+        n_columns = self.shape[1] if columns is None else len(np.asarray(columns))
+        view.shape = (view.shape[0], n_columns, view.shape[2])
+        view.symmetric = self.symmetric and same_indices(rows, columns)
+        return view
+
+    def scaled(self, row_factors, column_factors) -> BlockwiseStack:
+        return self._with(Scaling(row_factors, column_factors))
+
+    def centered(self, column_means, grand_means, chosen) -> BlockwiseStack:
+        return self._with(Centring(column_means, grand_means, chosen))
+
+    def _with(self, step: Scaling | Centring) -> BlockwiseStack:
+        if self._columns is not None:
+            return BlockwiseStack(self, (step,))
+        return BlockwiseStack(self._base, (*self._steps, step))
+
+    def _storage(self) -> str:
+        return f"normalised on the fly from {self._base!r}"

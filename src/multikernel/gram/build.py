@@ -1,0 +1,153 @@
+"""From what users have, arrays, lists of matrices, data with kernels, to a Gram stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram.base import GramStack
+from multikernel.gram.checks import check_training_stack
+from multikernel.gram.dense import DenseStack
+from multikernel.gram.lazy import LazyStack
+from multikernel.gram.lowrank import LowRankStack
+from multikernel.gram.memory import parse_memory
+
+
+def gram_stack(
+    X: Any,
+    kernels: Any = "precomputed",
+    *,
+    memory: int | float | str | None = None,
+    dtype: Any = None,
+    names: Sequence[str] | None = None,
+    psd: str = "raise",
+) -> GramStack:
+    """Make a square Gram stack, in the storage that fits in ``memory``.
+
+    Parameters
+    ----------
+    X : array-like
+        With ``kernels="precomputed"``: an array of shape (n, n, F), one matrix (n, n), a list or dict of F
+        matrices (n, n), or a Gram stack. ``np.moveaxis(K, 0, -1)`` of a contiguous (F, n, n) array, in memory or
+        memory-mapped, is used without copying. Otherwise data of shape (n, d).
+    kernels : "precomputed", list of kernels, or KernelFamily
+        Kernels to evaluate on ``X``; a list is fitted on ``X`` first.
+    memory : int or str, optional
+        Budget in bytes, or as "2GB". Data with kernels become a ``DenseStack`` if that fits, else a
+        ``LowRankStack`` if all kernels have explicit features that fit, else a ``LazyStack`` with a cache of
+        that size. By default half of the free memory.
+    dtype : data type, optional
+        float32 or float64; by default float32 for float32 data, else float64.
+    names : sequence of str, optional
+        Names of precomputed kernels.
+    psd : {"raise", "ignore"}
+        Whether precomputed kernels that are not positive semi-definite are an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import gram_stack
+    >>> from multikernel.kernels import RBF, Linear
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> gram_stack(X, [Linear(), RBF()])
+    DenseStack(2 kernels, 50 x 50, float64, 39.1 kB in memory)
+    >>> gram_stack(X, [Linear(), RBF()], memory="20kB")
+    LazyStack(2 kernels, 50 x 50, float64, computed when read, row cache 10.0 kB)
+    """
+    if isinstance(X, GramStack):
+        return X
+    if isinstance(kernels, str) and kernels == "precomputed":
+        return check_training_stack(precomputed_stack(X, names, dtype=dtype, memory=memory), psd)
+    from multikernel.kernels import KernelFamily
+
+    family = kernels if isinstance(kernels, KernelFamily) else KernelFamily.fit(kernels, X)
+    return family_stack(family, X, memory=memory, dtype=dtype)
+
+
+def family_stack(
+    family: Any, X: Any, Z: Any = None, *, memory: int | float | str | None = None, dtype: Any = None
+) -> GramStack:
+    """Stack of a family of fitted kernels between samples ``X`` and ``Z`` (by default ``X`` again)."""
+    budget = parse_memory(memory)
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    if dtype is None:
+        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    itemsize = np.dtype(dtype).itemsize
+    n_rows, n_columns = X.shape[0], (X if Z is None else Z).shape[0]
+    explicit = all(getattr(kernel, "has_features", False) for kernel in family.kernels)
+    dense_bytes = len(family) * n_rows * n_columns * itemsize
+    if explicit:
+        stack = LowRankStack.from_family(family, X, Z, dtype)
+        feature_bytes = sum(f.nbytes for f in stack.row_features)
+        if feature_bytes < dense_bytes or dense_bytes > budget:
+            return stack
+    if dense_bytes <= budget:
+        array = family.evaluate(X, Z, dtype=dtype)
+        similarity = None if Z is None else np.asarray(family.diagonal(X), dtype=np.float64)
+        return DenseStack.owning(array, family.names, symmetric=Z is None, self_similarity=similarity, memory=budget)
+    # half of the budget is left to the blocks and to the combined kernels that solvers make
+    return LazyStack(family, X, Z, memory=budget // 2, dtype=dtype)
+
+
+def precomputed_stack(
+    X: Any,
+    names: Sequence[str] | None = None,
+    *,
+    dtype: Any = None,
+    memory: int | float | str | None = None,
+    symmetric: bool | None = None,
+) -> DenseStack:
+    """Dense stack of matrices that users computed, without copying where their layout allows it."""
+    if isinstance(X, GramStack):
+        raise TypeError("precomputed_stack takes arrays; a Gram stack needs no conversion.")
+    if isinstance(X, Mapping):
+        names = list(X) if names is None else names
+        X = list(X.values())
+    if isinstance(X, (list, tuple)):
+        X = _join_matrices(X)
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3:
+        raise ValueError(
+            f"precomputed kernels have shape {array.shape}: pass (n, n, F), rows first and kernels last, one "
+            "matrix (n, n), or a list of matrices."
+        )
+    if array.shape[0] != array.shape[1] == array.shape[2]:
+        raise ValueError(
+            f"precomputed kernels have shape {array.shape}, which looks like (F, n, n): pass np.moveaxis(K, 0, -1), "
+            "shape (n, n, F). It costs no copy."
+        )
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"precomputed kernels hold {array.dtype}, not numbers: pass float32 or float64.")
+    wanted = dtype or (np.float32 if array.dtype == np.float32 else np.float64)
+    return DenseStack(
+        _kernels_first(array, np.dtype(wanted)), names, symmetric=symmetric, memory=parse_memory(memory)
+    )
+
+
+def _join_matrices(matrices: Sequence[Any]) -> NDArray:
+    if not len(matrices):
+        raise ValueError("an empty list of kernels was given: pass at least one matrix.")
+    arrays = [np.asarray(m) for m in matrices]
+    for k, array in enumerate(arrays):
+        if array.ndim != 2 or array.shape != arrays[0].shape:
+            raise ValueError(
+                f"kernels[{k}] has shape {array.shape}, but kernels[0] has {arrays[0].shape}: all matrices must be "
+                "2-dimensional and between the same samples."
+            )
+    return np.moveaxis(np.stack(arrays), 0, -1)
+
+
+def _kernels_first(array: NDArray, dtype: np.dtype) -> NDArray:
+    """(n, m, F) as a contiguous (F, n, m): the same memory if it was laid out so, else a copy."""
+    first = np.moveaxis(array, -1, 0)
+    if first.dtype == dtype and first.flags.c_contiguous:
+        return first
+    out = np.empty(first.shape, dtype=dtype)
+    for k in range(len(first)):
+        out[k] = first[k]
+    return out

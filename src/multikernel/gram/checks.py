@@ -1,0 +1,164 @@
+"""Checks of precomputed kernels: shape, finite, symmetric, positive semi-definite, train against test."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram.base import GramStack
+from multikernel.gram.dense import DenseStack
+from multikernel.threads import over_rows
+
+PSD_CHOICES = ("raise", "clip", "ignore")
+# Samples on which the cheap check of definiteness factorises a matrix.
+PSD_SAMPLE = 300
+
+
+def rounding_tolerance(dtype: np.dtype) -> float:
+    """Relative size of errors that are put down to rounding in how a kernel was computed."""
+    return 1e-4 if dtype == np.float32 else 1e-8
+
+
+def check_training_stack(stack: DenseStack, psd: str = "raise") -> DenseStack:
+    """Check that a dense stack is square, finite, symmetric and, cheaply, positive semi-definite.
+
+    The cheap check looks at all entries (``|K_ij|² <= K_ii K_jj``) and factorises each matrix on at most 300
+    samples: it finds what an ordinary indefinite kernel does wrong, and costs one pass over the matrices.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Training kernels.
+    psd : {"raise", "clip", "ignore"}
+        What to do about a kernel that is not positive semi-definite. With "clip" it is left to the caller,
+        who drops the negative part, and this function checks the rest only.
+    """
+    if psd not in PSD_CHOICES:
+        raise ValueError(f"psd={psd!r} is not one of {', '.join(map(repr, PSD_CHOICES))}.")
+    n_rows, n_columns, _ = stack.shape
+    if n_rows != n_columns:
+        raise ValueError(
+            f"training kernels must be square; these are {n_rows} x {n_columns}. Pass the kernel between all "
+            "pairs of training samples, shape (n, n, F)."
+        )
+    ids = stack._row_ids()
+    whole = stack._rows is None and stack._columns is None
+    for k, kernel in enumerate(stack._kernels):
+        matrix = stack._array[kernel] if whole else stack._array[kernel][np.ix_(ids, ids)]
+        _check_matrix(matrix, _label(k, stack.names), psd)
+    return stack
+
+
+def _label(k: int, names: Sequence[str]) -> str:
+    return f'kernels[{k}] ("{names[k]}")'
+
+
+def _check_matrix(matrix: NDArray, label: str, psd: str) -> None:
+    from multikernel.compiled.gram import inspect_square
+
+    diagonal = np.ascontiguousarray(np.diagonal(matrix), dtype=np.float64)
+    parts = over_rows(lambda a, b: inspect_square(matrix, diagonal, a, b), len(matrix), work=matrix.size)
+    bad = sum(part[0] for part in parts)
+    if bad or not np.isfinite(diagonal).all():
+        places = np.argwhere(~np.isfinite(matrix))
+        raise ValueError(
+            f"{label} has {len(places)} entries that are NaN or infinite, the first at row {places[0][0]}, "
+            f"column {places[0][1]}. Remove or impute those samples before computing the kernel."
+        )
+    tolerance = rounding_tolerance(matrix.dtype) * max(float(np.abs(diagonal).max(initial=0.0)), np.finfo(float).tiny)
+    asymmetry, row, column = max(part[1:4] for part in parts)
+    if asymmetry > 10 * tolerance:
+        raise ValueError(
+            f"{label} is not symmetric: entries [{row}, {column}] and [{column}, {row}] differ by {asymmetry:.3g} "
+            f"(largest diagonal entry {diagonal.max():.3g}). Pass (K + K.T) / 2 if that is what you mean."
+        )
+    if psd != "raise":
+        return
+    excess, row, column = max(part[4:7] for part in parts)
+    if diagonal.min() < -tolerance or excess > 10 * tolerance or not _factorises(matrix, tolerance):
+        _raise_not_psd(matrix, label, tolerance)
+
+
+def _sample(matrix: NDArray, n_samples: int) -> NDArray[np.float64]:
+    if len(matrix) > n_samples:
+        chosen = np.sort(np.random.default_rng(0).choice(len(matrix), n_samples, replace=False))
+        matrix = matrix[np.ix_(chosen, chosen)]
+    return np.asarray(matrix, dtype=np.float64)
+
+
+def _factorises(matrix: NDArray, tolerance: float) -> bool:
+    """Whether a sample of the matrix, plus what rounding may account for, has a Cholesky factor."""
+    sample = _sample(matrix, PSD_SAMPLE)
+    shift = tolerance * len(sample)
+    try:
+        np.linalg.cholesky(sample + shift * np.eye(len(sample)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _raise_not_psd(matrix: NDArray, label: str, tolerance: float) -> None:
+    eigenvalues = np.linalg.eigvalsh(_sample(matrix, 2000))
+    if eigenvalues[0] >= -tolerance * len(matrix):
+        return  # a large off-diagonal entry within rounding of the diagonal after all
+    where = "" if len(matrix) <= 2000 else " (on 2000 of its samples)"
+    raise ValueError(
+        f"{label} is not positive semi-definite: its smallest eigenvalue is {eigenvalues[0]:.3g} "
+        f"(largest {eigenvalues[-1]:.3g}){where}.\n"
+        'MKL needs PSD kernels. Pass psd="clip" to drop the negative part, or leave this kernel out.'
+    )
+
+
+def check_test_stack(stack: GramStack, n_train: int, names: Sequence[str], largest: NDArray) -> GramStack:
+    """Check that a rectangular stack matches the training kernels: their number, their samples, their scale.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Kernels between new samples (rows) and training samples (columns).
+    n_train : int
+        Number of training samples.
+    names : sequence of str
+        Names of the training kernels.
+    largest : ndarray of shape (F,)
+        Largest diagonal entry of each training kernel.
+    """
+    n_rows, n_columns, n_kernels = stack.shape
+    if n_kernels != len(names):
+        raise ValueError(
+            f"the test kernel has {n_kernels} kernels, but the model was trained on {len(names)}: pass all of them, "
+            "in the same order."
+        )
+    if n_columns != n_train:
+        hint = " It looks transposed: rows are new samples." if n_rows == n_train else ""
+        raise ValueError(
+            f"the test kernel has {n_columns} columns, but the model was trained on {n_train} samples: pass the "
+            f"kernel between new samples (rows) and all training samples (columns).{hint}"
+        )
+    if isinstance(stack, DenseStack):
+        for k, size in enumerate(_largest_entries(stack)):
+            if not np.isfinite(size):
+                raise ValueError(
+                    f"{_label(k, names)} has entries that are NaN or infinite in the test kernel. Remove or impute "
+                    "those samples before computing the kernel."
+                )
+            if size > 100.0 * largest[k] > 0.0:
+                warnings.warn(
+                    f"{_label(k, names)} reaches {size:.3g} in the test kernel but {largest[k]:.3g} in training. Was "
+                    "it scaled or normalised in another way than the training kernel?",
+                    UserWarning,
+                    stacklevel=4,
+                )
+    return stack
+
+
+def _largest_entries(stack: DenseStack) -> NDArray[np.float64]:
+    largest = np.zeros(stack.n_kernels)
+    for _, block in stack.blocks():
+        if block.size:
+            extremes = np.maximum(block.max(axis=(1, 2)), -block.min(axis=(1, 2)))  # NaN stays NaN
+            largest = np.maximum(largest, extremes)
+    return largest

@@ -1,0 +1,266 @@
+"""Gram matrices held in memory, or in a memory-mapped file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multikernel.gram.base import (
+    GramStack,
+    Indices,
+    compose,
+    format_bytes,
+    same_indices,
+    support_of,
+    unique_names,
+)
+from multikernel.gram.blockwise import BlockwiseStack, center_block, scale_block
+from multikernel.gram.memory import default_memory
+from multikernel.threads import over_rows
+
+# Reading scattered columns costs about three times as much an entry as reading whole rows.
+GATHER_BELOW = 0.3
+
+
+class DenseStack(GramStack):
+    """Gram matrices as one array of shape (F, N, M), or a view on some of its rows, columns and kernels.
+
+    Parameters
+    ----------
+    array : ndarray or memmap of shape (F, N, M)
+        float32 or float64, each matrix contiguous. It is not copied.
+    names : sequence of str, optional
+        One name per kernel.
+    symmetric : bool, optional
+        Whether rows and columns are the same samples. By default, whether the matrices are square.
+    self_similarity : ndarray of shape (F, N), optional
+        ``k_j(x_i, x_i)`` of the row samples of a rectangular stack; cosine normalisation needs it.
+    memory : int, optional
+        Bytes that a normalised copy may take; a larger one is normalised on the fly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import DenseStack
+    >>> stack = DenseStack(np.stack([np.eye(3), np.ones((3, 3))]), names=["identity", "constant"])
+    >>> stack
+    DenseStack(2 kernels, 3 x 3, float64, 144 bytes in memory)
+    >>> stack.combine([1.0, 0.5])[0]
+    array([1.5, 0.5, 0.5])
+    >>> stack.quadratic_forms([1.0, 1.0, 0.0])
+    array([2., 4.])
+    """
+
+    def __init__(
+        self,
+        array: NDArray,
+        names: Sequence[str] | None = None,
+        *,
+        symmetric: bool | None = None,
+        self_similarity: NDArray | None = None,
+        memory: int | None = None,
+    ):
+        if array.ndim != 3:
+            raise ValueError(f"a DenseStack needs an array of shape (F, rows, columns); got shape {array.shape}.")
+        if array.dtype not in (np.float32, np.float64):
+            raise TypeError(f"a DenseStack holds float32 or float64; got {array.dtype}. Convert the array first.")
+        n_kernels, n_rows, n_columns = array.shape
+        self._array = array
+        self._rows: Indices | None = None
+        self._columns: Indices | None = None
+        self._kernels: Indices = np.arange(n_kernels)
+        self._self_similarity = self_similarity
+        self._owned = False
+        self.memory = default_memory() if memory is None else memory
+        self.symmetric = n_rows == n_columns if symmetric is None else symmetric
+        self.names = unique_names(names, n_kernels)
+        self.shape = (n_rows, n_columns, n_kernels)
+        self.dtype = array.dtype
+
+    @classmethod
+    def owning(cls, array: NDArray, names: Sequence[str], **options) -> DenseStack:
+        """A stack on an array that nobody else uses, so that normalising may overwrite it."""
+        stack = cls(array, names, **options)
+        stack._owned = True
+        return stack
+
+    # -- access -------------------------------------------------------------------------------------------------
+
+    def _row_ids(self) -> Indices:
+        return np.arange(self.shape[0]) if self._rows is None else self._rows
+
+    def rows(self, indices: ArrayLike) -> NDArray:
+        ids = self._row_ids()[np.asarray(indices)]
+        columns = slice(None) if self._columns is None else self._columns
+        block = np.empty((self.n_kernels, len(ids), self.shape[1]), dtype=self.dtype)
+        for k, kernel in enumerate(self._kernels):
+            block[k] = self._array[kernel][ids][:, columns]
+        return block
+
+    def to_array(self) -> NDArray:
+        if self._rows is None and self._columns is None and len(self._kernels) == len(self._array):
+            return np.array(self._array)
+        return super().to_array()
+
+    def diagonal(self) -> NDArray[np.float64]:
+        if self._self_similarity is not None:
+            return np.asarray(self._self_similarity, dtype=np.float64)
+        self._require_square("diagonal (without self_similarity=)")
+        ids = self._row_ids()
+        return self._array[self._kernels[:, None], ids, ids].astype(np.float64)
+
+    def _should_narrow(self, n_support: int) -> bool:
+        return n_support < GATHER_BELOW * self.shape[1]
+
+    def take(self, rows=None, columns=None, kernels=None) -> DenseStack:
+        view = object.__new__(DenseStack)
+        view._array, view.dtype, view.memory, view._owned = self._array, self.dtype, self.memory, False
+        view._rows = compose(self._rows, rows)
+        view._columns = compose(self._columns, columns)
+        chosen = np.arange(self.n_kernels) if kernels is None else np.asarray(kernels, dtype=np.intp)
+        view._kernels = self._kernels[chosen]
+        view.names = tuple(self.names[k] for k in chosen)
+        view.symmetric = self.symmetric and same_indices(view._rows, view._columns)
+        similarity = self._self_similarity
+        if similarity is None and self.symmetric and not view.symmetric:
+            similarity = self.diagonal()  # rows keep their own k(x, x) when columns are cut away
+        if similarity is not None:
+            similarity = similarity[chosen] if rows is None else similarity[chosen][:, np.asarray(rows)]
+        view._self_similarity = similarity
+        n_rows = self.shape[0] if rows is None else len(np.asarray(rows))
+        n_columns = self.shape[1] if columns is None else len(np.asarray(columns))
+        view.shape = (n_rows, n_columns, len(chosen))
+        return view
+
+    # -- the four operations, at memory speed ---------------------------------------------------------------------
+
+    def combine(self, weights: ArrayLike) -> NDArray:
+        from multikernel.compiled import gram as compiled
+
+        weights = self._check_weights(weights)
+        used = np.flatnonzero(weights)
+        array, kernels, weights = self._array, self._kernels[used], weights[used]
+        out = np.empty(self.shape[:2], dtype=self.dtype)
+        work = out.size * len(used)
+        if self._columns is not None:
+            arguments = (array, kernels, self._row_ids(), self._columns, weights, out)
+            self._threaded(compiled.combine_gathered, arguments, work)
+        elif self.symmetric and self._rows is None:
+            self._threaded(compiled.combine_upper, (array, kernels, weights, out), work)
+            self._threaded(compiled.mirror_upper, (out,), out.size)
+        else:
+            self._threaded(compiled.combine_rows, (array, kernels, self._row_ids(), weights, out), work)
+        return out
+
+    def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        from multikernel.compiled import gram as compiled
+
+        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        if alpha.ndim == 2:
+            return super().apply(alpha)  # BLAS on double-precision blocks
+        support = support_of(alpha)
+        out = np.zeros((self.n_kernels, self.shape[0]))
+        vector = alpha[support]
+        ids = support if self._columns is None else self._columns[support]
+        work = self.n_kernels * self.shape[0] * len(ids)
+        if len(ids) < GATHER_BELOW * self._array.shape[2]:
+            arguments: tuple = (self._array, self._kernels, self._row_ids(), ids, vector, out)
+            self._threaded(compiled.row_dots_gathered, arguments, work)
+        else:
+            full = np.zeros(self._array.shape[2])
+            np.add.at(full, ids, vector)  # a column taken twice counts twice
+            self._threaded(compiled.row_dots, (self._array, self._kernels, self._row_ids(), full, out), work)
+        return out
+
+    def quadratic_forms(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        from multikernel.compiled import gram as compiled
+
+        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        self._require_square("quadratic_forms")
+        if alpha.ndim == 2:
+            return super().quadratic_forms(alpha)
+        support = support_of(alpha)
+        function: Any
+        if len(support) < GATHER_BELOW * self._array.shape[2] or self._rows is not None:
+            ids = support if self._rows is None else self._rows[support]
+            arguments: tuple = (self._array, self._kernels, ids, alpha[support])
+            function, length = compiled.quadratic_forms_gathered, len(support)
+        else:
+            arguments = (self._array, self._kernels, alpha)
+            function, length = compiled.quadratic_forms_upper, len(alpha)
+
+        def share(start: int, stop: int) -> NDArray[np.float64]:
+            total = np.zeros(self.n_kernels)
+            function(*arguments, total, start, stop)
+            return total
+
+        return np.sum(over_rows(share, length, work=self.n_kernels * float(len(support)) ** 2), axis=0)
+
+    def _threaded(self, function, arguments: tuple, work: float) -> None:
+        over_rows(lambda start, stop: function(*arguments, start, stop), self.shape[0], work=work)
+
+    # -- normalisation ----------------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the matrices that the stack shows."""
+        return self.shape[0] * self.shape[1] * self.shape[2] * self.dtype.itemsize
+
+    def _own(self) -> NDArray:
+        """The stack's array if nobody else uses it, which spends the stack; else a copy."""
+        if not self._owned:
+            return self.to_array()
+        array, self._array = self._array, np.empty((0, 0, 0))
+        return array
+
+    def scaled(self, row_factors: NDArray, column_factors: NDArray) -> GramStack:
+        if not self._owned and self.nbytes > self.memory:
+            return BlockwiseStack(self).scaled(row_factors, column_factors)
+        diagonal = self._known_diagonal()
+        array = self._own()
+        over_rows(
+            lambda a, b: scale_block(array[:, a:b], row_factors[:, a:b], column_factors),
+            self.shape[0],
+            work=array.size,
+        )
+        return self._like(array, None if diagonal is None else diagonal * row_factors**2)
+
+    def centered(self, column_means, grand_means, chosen) -> GramStack:
+        if not self._owned and self.nbytes > self.memory:
+            return BlockwiseStack(self).centered(column_means, grand_means, chosen)
+        diagonal = self._known_diagonal()
+        array = self._own()
+        similarity = None if diagonal is None else diagonal.copy()
+        over_rows(
+            lambda a, b: center_block(
+                array[:, a:b],
+                None if similarity is None else similarity[:, a:b],
+                column_means,
+                grand_means,
+                chosen,
+            ),
+            self.shape[0],
+            work=array.size,
+        )
+        return self._like(array, similarity)
+
+    def _known_diagonal(self) -> NDArray | None:
+        return self.diagonal() if self.symmetric or self._self_similarity is not None else None
+
+    def _like(self, array: NDArray, self_similarity: NDArray | None) -> DenseStack:
+        return DenseStack.owning(
+            array,
+            self.names,
+            symmetric=self.symmetric,
+            self_similarity=None if self.symmetric else self_similarity,
+            memory=self.memory,
+        )
+
+    def _storage(self) -> str:
+        where = "memory-mapped" if isinstance(self._array, np.memmap) else "in memory"
+        size = self.n_kernels * self._array.shape[1] * self._array.shape[2] * self.dtype.itemsize
+        view = "" if self._rows is None and self._columns is None else "view of "
+        return f"{view}{format_bytes(size)} {where}"

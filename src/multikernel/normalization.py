@@ -1,0 +1,180 @@
+"""Normalisation of kernels: fitted on training kernels, applied to test kernels with training statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram.base import GramStack
+
+STEPS = ("center", "cosine", "trace", "variance")
+
+Steps = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
+
+
+@dataclass
+class Normalization:
+    """A chain of steps, fitted on a training stack and applied to any stack against the same training samples.
+
+    Steps, in the order given:
+
+    - ``"center"``: centre in feature space, so that the training samples' images have mean zero [SSM98]:
+      ``K_il - mean_l K_il - mean_i K_il + mean K``.
+    - ``"cosine"``: unit self-similarity, ``K_il / sqrt(K_ii K_ll)``. Needs ``k(x, x)`` of new samples, so a
+      precomputed rectangular kernel must bring it (``DenseStack(..., self_similarity=...)``).
+    - ``"trace"``: unit trace, ``K / Σ_i K_ii``.
+    - ``"variance"``: unit variance in feature space, ``K / (mean_i K_ii - mean_il K_il)`` [KBSZ11, eq. (36)].
+
+    A kernel that is zero, or becomes zero when centred because it is constant, stays zero.
+
+    Parameters
+    ----------
+    steps : str, list of str, dict, or None
+        One step, a chain of them, or chains per kernel name; the key ``"*"`` stands for all names not listed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import gram_stack
+    >>> from multikernel.normalization import Normalization
+    >>> stack = gram_stack([np.diag([1.0, 4.0]), 1e6 * np.eye(2)])
+    >>> Normalization("cosine").fit_apply(stack).diagonal()
+    array([[1., 1.],
+           [1., 1.]])
+    """
+
+    steps: Steps = None
+    statistics_: list[dict[str, NDArray]] = field(default_factory=list, repr=False)
+
+    def fit_apply(self, stack: GramStack) -> GramStack:
+        """Learn the statistics of each step on a square training stack, and normalise it."""
+        self.statistics_ = []
+        for name, chosen in self._plan(stack.names):
+            statistics, stack = _FIT[name](stack, chosen)
+            self.statistics_.append({"step": np.array(name), "chosen": chosen, **statistics})
+        return stack
+
+    def apply(self, stack: GramStack) -> GramStack:
+        """Normalise a stack whose columns are the training samples, with the training statistics."""
+        for statistics in self.statistics_:
+            if str(statistics["step"]) == "center":
+                stack = _center(stack, statistics)
+            else:
+                stack = _scale(stack, statistics)
+        return stack
+
+    @property
+    def needs_all_columns(self) -> bool:
+        """Whether new samples must be compared with all training samples: centring averages over them."""
+        return any(str(s["step"]) == "center" for s in self.statistics_)
+
+    def take_columns(self, columns: NDArray) -> Normalization:
+        """The fitted chain for stacks on some training columns only; not for chains that centre."""
+        if self.needs_all_columns:
+            raise ValueError("a centred kernel needs all training columns; take them after normalising.")
+        cut = [{key: v[:, columns] if key == "columns" else v for key, v in s.items()} for s in self.statistics_]
+        return Normalization(self.steps, cut)
+
+    def _plan(self, names: Sequence[str]) -> list[tuple[str, NDArray[np.bool_]]]:
+        """Pairs of a step and a mask of the kernels it is for, in the order of application."""
+        if not isinstance(self.steps, Mapping):
+            return [(step, np.ones(len(names), dtype=bool)) for step in _chain(self.steps)]
+        unknown = [name for name in self.steps if name != "*" and name not in names]
+        if unknown:
+            raise ValueError(f"normalize names kernels that are not there: {unknown}; the kernels are {list(names)}.")
+        chains = [_chain(self.steps.get(name, self.steps.get("*"))) for name in names]
+        plan = []
+        for position in range(max(map(len, chains), default=0)):
+            for step in STEPS:
+                chosen = np.array([len(c) > position and c[position] == step for c in chains])
+                if chosen.any():
+                    plan.append((step, chosen))
+        return plan
+
+
+def _chain(steps: Any) -> list[str]:
+    chain = [] if steps is None else [steps] if isinstance(steps, str) else list(steps)
+    for step in chain:
+        if step not in STEPS:
+            raise ValueError(f"normalize={step!r} is not a step: use one of {', '.join(STEPS)}, or a list of them.")
+    return chain
+
+
+def _fit_center(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
+    n_kernels, n = stack.n_kernels, len(stack)
+    before = stack.diagonal()
+    means = stack.apply(np.full(n, 1.0 / n))
+    statistics = {"columns": means, "grand": means.mean(axis=1), "chosen": chosen, "alive": np.ones(n_kernels)}
+    centered = _center(stack, statistics)
+    # what rounding leaves of a constant kernel must not be blown up by a later step
+    rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(before).max(axis=1, initial=0.0)
+    dead = chosen & (np.abs(centered.diagonal()).max(axis=1, initial=0.0) <= rounding)
+    statistics["alive"] = np.where(dead, 0.0, 1.0)
+    return statistics, _silence(centered, statistics["alive"])
+
+
+def _center(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
+    centered = stack.centered(statistics["columns"], statistics["grand"], statistics["chosen"])
+    return _silence(centered, statistics["alive"])
+
+
+def _silence(stack: GramStack, alive: NDArray) -> GramStack:
+    """Set kernels to exact zero where ``alive`` is 0."""
+    if alive.all():
+        return stack
+    rows, columns, _ = stack.shape
+    return stack.scaled(np.repeat(alive[:, None], rows, axis=1), np.repeat(alive[:, None], columns, axis=1))
+
+
+def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
+    columns = np.where(chosen[:, None], _inverse_root(stack.diagonal()), 1.0)
+    statistics = {"columns": columns, "from_rows": np.array(True), "chosen": chosen}
+    return statistics, stack.scaled(columns, columns)
+
+
+def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
+    return _fit_factor(stack, chosen, stack.diagonal().sum(axis=1))
+
+
+def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
+    n = len(stack)
+    diagonal = stack.diagonal().mean(axis=1)
+    variance = diagonal - stack.quadratic_forms(np.full(n, 1.0 / n))
+    rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(diagonal)
+    return _fit_factor(stack, chosen, np.where(variance <= rounding, 0.0, variance))
+
+
+def _fit_factor(stack: GramStack, chosen: NDArray[np.bool_], size: NDArray) -> tuple[dict[str, NDArray], GramStack]:
+    """Divide each kernel by its ``size``; the factor is split evenly between rows and columns."""
+    factor = np.where(chosen, _inverse_root(size), 1.0)
+    columns = np.repeat(factor[:, None], len(stack), axis=1)
+    statistics = {"columns": columns, "from_rows": np.array(False), "factor": factor, "chosen": chosen}
+    return statistics, stack.scaled(columns, columns)
+
+
+def _scale(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
+    if statistics["from_rows"]:
+        try:
+            diagonal = stack.diagonal()
+        except ValueError:
+            raise ValueError(
+                'normalize="cosine" needs k(x, x) of new samples, which a precomputed test kernel does not hold. '
+                "Pass DenseStack(K, self_similarity=...), or normalise both kernels before fitting."
+            ) from None
+        rows = np.where(statistics["chosen"][:, None], _inverse_root(diagonal), 1.0)
+    else:
+        rows = np.repeat(statistics["factor"][:, None], stack.shape[0], axis=1)
+    return stack.scaled(rows, statistics["columns"])
+
+
+def _inverse_root(values: NDArray) -> NDArray:
+    """``1 / sqrt(values)``, and 1 where a value is not positive: a zero kernel stays zero."""
+    positive = values > 0.0
+    return np.where(positive, 1.0 / np.sqrt(np.where(positive, values, 1.0)), 1.0)
+
+
+_FIT = {"center": _fit_center, "cosine": _fit_cosine, "trace": _fit_trace, "variance": _fit_variance}
