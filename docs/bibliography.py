@@ -22,9 +22,7 @@ def entries(text: str) -> dict[str, dict[str, str]]:
     """Fields of each entry by its key, in the order of the file; values as they are printed."""
     found = {}
     for key, body in re.findall(r"^@\w+\{(\w+),\n(.*?)^\}", text, flags=re.MULTILINE | re.DOTALL):
-        found[key] = {
-            name: plain(value) for name, value in re.findall(r"^ +(\w+) += \{(.*)\},$", body, re.MULTILINE)
-        }
+        found[key] = {name: plain(value) for name, value in re.findall(r"^ +(\w+) += \{(.*)\},$", body, re.MULTILINE)}
     return found
 
 
@@ -51,9 +49,7 @@ def where(entry: dict[str, str]) -> str:
     place = f"*{place}*" if place else entry["note"]
     volume = entry.get("volume", "") + (f"({entry['number']})" if "number" in entry else "")
     pages = entry.get("pages", "")
-    details = (
-        ":".join(part for part in (volume, pages) if part) if volume else (f"pp. {pages}" if pages else "")
-    )
+    details = ":".join(part for part in (volume, pages) if part) if volume else (f"pp. {pages}" if pages else "")
     doi = f"doi:{entry['doi']}" if "doi" in entry else ""
     return ", ".join(part for part in (place, details, entry["year"], doi) if part)
 

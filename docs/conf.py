@@ -1,0 +1,74 @@
+"""Sphinx configuration: MyST pages, and an API reference read from the docstrings."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import bibliography
+
+project = "multikernel"
+author = "The multikernel developers"
+copyright = f"2026, {author}"
+version = release = installed_version("multikernel")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]
+
+autosummary_generate = True
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_member_order = "bysource"
+# types are in the docstrings too, where they say more
+autodoc_typehints = "none"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"multikernel {release}"
+html_static_path = ["_static"]
+
+
+KNOWN = bibliography.entries(bibliography.BIB.read_text(encoding="utf-8"))
+
+
+def link_in_docstring(app, what, name, obj, options, lines: list[str]) -> None:
+    """Turn ``[KEY, eq. (n)]`` in docstrings into links to the page of references."""
+
+    def link(match) -> str:
+        key, rest = match.groups()
+        return f":ref:`[{key}{rest}] <{bibliography.anchor(key)}>`" if key in KNOWN else match.group()
+
+    # paragraph-wise, so that a citation may run over the end of a line
+    lines[:] = bibliography.CITATION.sub(link, "\n".join(lines)).split("\n")
+
+
+def link_on_page(app, docname: str, source: list[str]) -> None:
+    """The same for pages, leaving out the page of references itself and code."""
+
+    def link(match) -> str:
+        key, rest = match.groups()
+        return f"[\\[{key}{rest}\\]](#{bibliography.anchor(key)})" if key in KNOWN else match.group()
+
+    if docname != "references":
+        parts = re.split(r"(^```.*?^```|`[^`\n]+`)", source[0], flags=re.MULTILINE | re.DOTALL)
+        parts[::2] = [bibliography.CITATION.sub(link, text) for text in parts[::2]]
+        source[0] = "".join(parts)
+
+
+def setup(app) -> None:
+    app.connect("autodoc-process-docstring", link_in_docstring)
+    app.connect("source-read", link_on_page)

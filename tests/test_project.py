@@ -1,0 +1,125 @@
+"""The project as a whole: citations resolve, importing is cheap, and what the documents show is true."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import re
+import runpy
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import multikernel
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+BIBLIOGRAPHY = runpy.run_path(str(ROOT / "docs" / "bibliography.py"))
+KEYS = set(BIBLIOGRAPHY["entries"](BIBLIOGRAPHY["BIB"].read_text(encoding="utf-8")))
+HEAVY = ["numba", "matplotlib", "pandas", "polars", "pyarrow", "scipy.optimize", "scipy.stats", "cvxpy"]
+
+MEASURE_IMPORT = """
+import json, sys, time
+import sklearn
+start = time.perf_counter()
+import multikernel
+print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
+"""
+
+
+def identify(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def citations(text: str) -> set[str]:
+    return {match[0] for match in BIBLIOGRAPHY["CITATION"].findall(text)}
+
+
+def test_citations_are_recognised_with_and_without_an_equation():
+    assert citations("see [KBSZ11, eq. (26)], [FCL05] and x[ABC] or K[0]") == {"KBSZ11", "FCL05"}
+
+
+@pytest.mark.parametrize("path", SOURCES + PAGES, ids=identify)
+def test_every_citation_is_in_the_bibliography(path):
+    unknown = citations(path.read_text(encoding="utf-8")) - KEYS
+    assert not unknown, f"{identify(path)} cites {sorted(unknown)}: add them to docs/references.bib"
+
+
+def test_the_page_of_references_is_written_from_the_bibliography():
+    expected = BIBLIOGRAPHY["page"](BIBLIOGRAPHY["BIB"].read_text(encoding="utf-8"))
+    assert BIBLIOGRAPHY["PAGE"].read_text(encoding="utf-8") == expected, "run python docs/bibliography.py"
+
+
+@pytest.fixture(scope="module")
+def import_runs() -> list[tuple[float, set[str]]]:
+    def run() -> tuple[float, set[str]]:
+        command = [sys.executable, "-c", MEASURE_IMPORT]
+        seconds, modules = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return seconds, set(modules)
+
+    return [run() for _ in range(5)]
+
+
+def test_importing_adds_less_than_three_tenths_of_a_second_to_scikit_learn(import_runs):
+    # the quickest run: what else the machine does can only add to it
+    assert min(seconds for seconds, _ in import_runs) < 0.3
+
+
+@pytest.mark.parametrize("module", HEAVY)
+def test_importing_does_not_load(import_runs, module):
+    assert module not in import_runs[0][1]
+
+
+def code_blocks(path: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("path", [page for page in PAGES if code_blocks(page)], ids=identify)
+def test_the_python_shown_on_a_page_runs(path, tmp_path, monkeypatch):
+    """Blocks of a page share their variables, top to bottom; those with prompts also show what is printed."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {"__name__": "page"}
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    for number, block in enumerate(code_blocks(path)):
+        if ">>>" in block:
+            example = doctest.DocTestParser().get_doctest(block, namespace, f"block {number}", identify(path), 0)
+            runner = doctest.DocTestRunner(optionflags=flags)
+            output: list[str] = []
+            runner.run(example, out=output.append, clear_globs=False)
+            assert runner.summarize(verbose=False).failed == 0, "".join(output)
+            namespace.update(example.globs)
+        else:
+            exec(compile(block, f"{identify(path)}, block {number}", "exec"), namespace)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=identify)
+def test_every_library_name_on_a_page_exists(path):
+    for dotted in re.findall(r"`(multikernel(?:\.\w+)+)`", path.read_text(encoding="utf-8")):
+        assert resolves(dotted), f"{identify(path)} speaks of {dotted}, which does not exist"
+
+
+def resolves(dotted: str) -> bool:
+    module, _, name = dotted.rpartition(".")
+    try:
+        importlib.import_module(dotted)
+    except ModuleNotFoundError:
+        return bool(module) and hasattr(importlib.import_module(module), name)
+    return True
+
+
+def test_every_public_estimator_is_in_the_reference_and_among_the_models():
+    estimators = [name for name in multikernel.__all__ if name.endswith("Classifier")]
+    assert estimators
+    for page in ("api.md", "models.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert [name for name in estimators if name not in text] == [], f"missing on docs/{page}"
+
+
+def test_the_changelog_has_the_current_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {version('multikernel')}" in changelog
