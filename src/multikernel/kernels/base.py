@@ -1,0 +1,187 @@
+"""What every kernel has in common: parameters, columns, fitting, calling, value semantics."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from .bandwidth import fitted_bandwidth
+from .columns import describe, resolve_columns
+from .quantities import Quantity
+from .windows import Prepared, TrainingSet, in_chunks
+
+
+class Kernel(BaseEstimator):
+    """Base class of kernels: k(x, z) = f(quantity of the pair), on some columns of the data.
+
+    A kernel is a value: its parameters say what it is (``get_params``, ``set_params``, ``==``, ``hash``,
+    ``sklearn.base.clone``), and fitting only adds attributes that end in an underscore.
+
+    Subclasses define ``_quantity`` (what is computed for each pair and shared between kernels), ``_apply`` (the
+    elementwise function of it) and ``_diagonal``; and ``_fit_parameters`` where something depends on the data.
+
+    Attributes
+    ----------
+    columns_ : ndarray of int, shape (d,)
+        Positions of the columns that the kernel looks at.
+    column_names_ : list of str or None
+    n_features_in_ : int
+        Columns of the training data in all.
+    """
+
+    #: False where the kernel is known not to be positive semi-definite.
+    psd: ClassVar[bool] = True
+    #: Whether :meth:`features` gives vectors whose inner products are the kernel.
+    has_features: ClassVar[bool] = False
+    #: Whether X holds one column per training sample (distances, kernel values) instead of features.
+    pairwise: ClassVar[bool] = False
+    _short: ClassVar[str] = "kernel"
+
+    columns: Any
+    name: str | None
+
+    def fit(self, X: Any, feature_names: Any = None) -> Kernel:
+        """Resolve the columns and bandwidth on training data.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n, D)
+            All columns; the kernel picks its own.
+        feature_names : sequence of str, optional
+            Names of the D columns, needed to select by name unless X is a data frame.
+        """
+        return self._fit(TrainingSet(X, feature_names))
+
+    def _fit(self, training: TrainingSet) -> Kernel:
+        self._fit_columns(training)
+        self._fit_parameters(training)
+        return self
+
+    def _fit_columns(self, training: TrainingSet) -> None:
+        if training.X.ndim != 2:
+            raise ValueError(
+                f"kernel {self.label!r} needs features of shape (n, d), but X has shape {training.X.shape}. "
+                'For matrices of distances use FromDistance, for kernel matrices "precomputed".'
+            )
+        names = training.feature_names
+        try:
+            self.columns_ = resolve_columns(self.columns, training.X, names)
+        except (ValueError, TypeError, IndexError) as error:
+            raise type(error)(f"kernel {self.label!r}: {error}") from None
+        self.column_names_ = None if names is None else [names[k] for k in self.columns_]
+        self.n_features_in_ = int(training.X.shape[1])
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        """Learn what depends on the data beyond the columns."""
+
+    def _quantity(self) -> Quantity:
+        raise NotImplementedError
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        """Write the kernel of a window into ``out``, given its quantity (which others share: read only)."""
+        raise NotImplementedError
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "columns_")
+
+    def __call__(self, X: Any, Z: Any = None) -> np.ndarray:
+        """The kernel matrix of X and Z, shape (n, m); of X with itself without Z.
+
+        A kernel that has not been fitted is fitted on X for this call (a copy is; the kernel stays as it was).
+        """
+        from .family import KernelFamily
+
+        return KernelFamily([self._fitted_on(X)]).evaluate(X, Z)[0]
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        """k(x, x) for each row of X, shape (n,), without the matrix."""
+        from .family import KernelFamily
+
+        return KernelFamily([self._fitted_on(X)]).diagonal(X)[0]
+
+    def _fitted_on(self, X: Any) -> Kernel:
+        return self if self.__sklearn_is_fitted__() else clone(self).fit(X)
+
+    @property
+    def label(self) -> str:
+        """The name, or a readable description such as ``rbf(0.25*mean) on petals``."""
+        if self.name is not None:
+            return self.name
+        return self._description() + ("" if self.columns is None else f" on {describe(self.columns)}")
+
+    def _description(self) -> str:
+        return self._short
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return bool(_frozen(self) == _frozen(other))
+
+    def __hash__(self) -> int:
+        return hash(_frozen(self))
+
+
+def _frozen(value: Any) -> Any:
+    """A hashable stand-in for a parameter, equal for parameters that mean the same."""
+    if isinstance(value, np.ndarray):
+        return _frozen(value.tolist())
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(entry) for entry in value)
+    if isinstance(value, slice):
+        return ("slice", value.start, value.stop, value.step)
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), _frozen(entry)) for key, entry in value.items()))
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return (type(value), _frozen(value.get_params(deep=False)))
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
+
+
+class DistanceKernel(Kernel):
+    """exp(−d(x, z) / bandwidth) for a distance d."""
+
+    bandwidth: Any
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        self.bandwidth_ = self._checked(fitted_bandwidth, self.bandwidth, training, self._quantity())
+
+    def _checked(self, function: Any, *arguments: Any) -> float:
+        """Call a function, naming this kernel in what it complains about."""
+        try:
+            return float(function(*arguments))
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"kernel {self.label!r}: {error}") from None
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        exponential(values, self.bandwidth_, out)
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return np.ones(len(X))
+
+    def _description(self) -> str:
+        return f"{self._short}({_shown(self.bandwidth)})"
+
+
+def _shown(bandwidth: Any) -> str:
+    return f"{bandwidth:g}" if isinstance(bandwidth, numbers.Real) else str(bandwidth)
+
+
+def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:
+    """out = exp(−distances / bandwidth), on all cores."""
+    factor = distances.dtype.type(-1.0 / bandwidth)
+
+    def fill(distances: np.ndarray, out: np.ndarray) -> None:
+        np.multiply(distances, factor, out=out)
+        np.exp(out, out=out)
+
+    in_chunks(fill, distances, out)

@@ -1,0 +1,181 @@
+"""Which columns of the data a kernel looks at, and how to cut them out of any kind of table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+
+def as_table(X: Any) -> Any:
+    """Return X as a 2-D array, CSR matrix or data frame (3-D arrays of stacked matrices pass as they are)."""
+    if sparse.issparse(X):
+        return X.tocsr()
+    if is_frame(X):
+        return X
+    X = np.asarray(X)
+    if X.ndim not in (2, 3):
+        raise ValueError(
+            f"X has {X.ndim} dimension(s), shape {X.shape}; a kernel needs rows and columns. "
+            "Use X.reshape(-1, 1) for one column, X.reshape(1, -1) for one sample."
+        )
+    return X
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas or polars data frame (neither library is imported)."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
+
+
+def names_of(X: Any) -> list[str] | None:
+    """Column names of a data frame; None for anything else, or when they are not all strings."""
+    if not is_frame(X):
+        return None
+    names = list(X.columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def resolve_columns(columns: Any, X: Any, feature_names: Sequence[str] | None = None) -> np.ndarray:
+    """Positions of the selected columns, shape (d,).
+
+    Parameters
+    ----------
+    columns : None, str, int, slice, sequence of str, int or bool, or callable
+        As in scikit-learn's ``ColumnTransformer``; slices of names include their end. A callable is called
+        with ``X`` and returns any of the others.
+    X : array, CSR matrix or data frame of shape (n, D)
+    feature_names : sequence of str, optional
+        Names of the D columns; those of a data frame are known without it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.zeros((2, 4))
+    >>> resolve_columns(slice(1, 3), X)
+    array([1, 2])
+    >>> resolve_columns(["d", "a"], X, feature_names=["a", "b", "c", "d"])
+    array([3, 0])
+    """
+    if callable(columns):
+        columns = columns(X)
+    n_features = X.shape[1]
+    names = list(feature_names) if feature_names is not None else names_of(X)
+    if columns is None:
+        return np.arange(n_features)
+    if isinstance(columns, str):
+        columns = [columns]
+    if isinstance(columns, slice):
+        selected = _from_slice(columns, n_features, names)
+    else:
+        selected = _from_sequence(columns, n_features, names)
+    if selected.size == 0:
+        raise ValueError(f"columns={columns!r} selects none of the {n_features} columns; a kernel needs one.")
+    return selected
+
+
+def _from_slice(columns: slice, n_features: int, names: list[str] | None) -> np.ndarray:
+    start, stop = columns.start, columns.stop
+    if isinstance(start, str):
+        start = int(_positions_of([start], names)[0])
+    if isinstance(stop, str):
+        stop = int(_positions_of([stop], names)[0]) + 1  # the end of a slice of names belongs to it
+    return np.arange(n_features)[slice(start, stop, columns.step)]
+
+
+def _from_sequence(columns: Any, n_features: int, names: list[str] | None) -> np.ndarray:
+    columns = np.atleast_1d(np.asarray(columns))
+    if columns.size == 0:
+        return np.empty(0, np.intp)
+    if columns.ndim != 1:
+        raise TypeError(f"columns has shape {columns.shape}; give a flat list of names or positions.")
+    if columns.dtype == bool:
+        if len(columns) != n_features:
+            raise ValueError(f"columns is a mask of {len(columns)} entries, but X has {n_features} columns.")
+        return np.flatnonzero(columns)
+    if all(isinstance(c, str) for c in columns.tolist()):
+        return _positions_of(columns.tolist(), names)
+    if not np.issubdtype(columns.dtype, np.integer):
+        raise TypeError(
+            f"columns has entries of type {columns.dtype}; give names, integer positions, "
+            "a boolean mask, a slice or a callable."
+        )
+    outside = columns[(columns < -n_features) | (columns >= n_features)]
+    if outside.size:
+        raise IndexError(
+            f"columns asks for position {outside[0]}, but X has {n_features} columns (0 to {n_features - 1})."
+        )
+    return (columns % n_features).astype(np.intp)
+
+
+def _positions_of(wanted: list[str], names: list[str] | None) -> np.ndarray:
+    if names is None:
+        raise ValueError(
+            f"columns={wanted!r} are names, but X has no column names. "
+            "Pass a data frame or feature_names=, or select by position."
+        )
+    position = {name: k for k, name in enumerate(names)}
+    missing = [name for name in wanted if name not in position]
+    if missing:
+        hints = [f"{name!r}{_near(name, names)}" for name in missing]
+        raise ValueError(f"X has no column named {', '.join(hints)}. It has {len(names)} named columns.")
+    return np.array([position[name] for name in wanted], np.intp)
+
+
+def _near(name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=3)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+
+
+def take_columns(X: Any, columns: np.ndarray, dtype: Any = None) -> Any:
+    """The selected columns as a C-contiguous float array, or CSR where X is sparse; no copy where none is needed."""
+    contiguous = _as_slice(columns)
+    if sparse.issparse(X):
+        everything = contiguous == slice(0, X.shape[1])
+        selected = X if everything else X[:, columns]
+        return selected.astype(dtype or _float_type(selected.dtype), copy=False)
+    if hasattr(X, "iloc"):
+        selected = X.iloc[:, columns].to_numpy()
+    elif is_frame(X):
+        selected = X[:, columns.tolist()].to_numpy()
+    else:
+        selected = X[:, columns if contiguous is None else contiguous]
+    try:
+        return np.ascontiguousarray(selected, dtype=dtype or _float_type(selected.dtype))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"The selected columns {describe(columns.tolist())} are not all numbers: {error}") from None
+
+
+def _as_slice(columns: np.ndarray) -> slice | None:
+    """The slice of step one that equals the index array, if there is one (slices need no copy)."""
+    first, last = int(columns[0]), int(columns[-1])
+    if last - first + 1 == len(columns) and (np.diff(columns) == 1).all():
+        return slice(first, last + 1)
+    return None
+
+
+def _float_type(dtype: Any) -> Any:
+    return np.float32 if dtype == np.float32 else np.float64
+
+
+def describe(columns: Any) -> str:
+    """A few words that say which columns are meant, for labels and messages.
+
+    Examples
+    --------
+    >>> describe("petals"), describe(slice(0, 10)), describe([0, 1, 2, 3, 4])
+    ('petals', 'columns 0:10', 'columns 0, 1, … 4')
+    """
+    if isinstance(columns, str):
+        return columns
+    if isinstance(columns, slice):
+        parts = [columns.start, columns.stop] + ([columns.step] if columns.step is not None else [])
+        return "columns " + ":".join("" if part is None else str(part) for part in parts)
+    if callable(columns):
+        return getattr(columns, "__name__", type(columns).__name__)
+    entries = [str(entry) for entry in np.atleast_1d(np.asarray(columns)).tolist()]
+    shown = entries if len(entries) <= 3 else [*entries[:2], "… " + entries[-1]]
+    named = isinstance(np.atleast_1d(np.asarray(columns)).tolist()[0], str) if entries else False
+    return ("" if named else "columns " if len(entries) > 1 else "column ") + ", ".join(shown)

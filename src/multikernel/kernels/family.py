@@ -1,0 +1,279 @@
+"""Fitted kernels evaluated together, so that those on the same columns share their pairwise quantities."""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from .base import Kernel
+from .columns import names_of
+from .windows import Prepared, TrainingSet, Window, row_blocks
+
+KEEP_BYTES = 256 * 2**20
+
+
+class KernelFamily:
+    """Kernels fitted on the same training data.
+
+    Parameters
+    ----------
+    kernels : sequence of fitted Kernel
+    names : sequence of str, optional
+        The kernels' labels by default; repeats get a suffix ``#2``, ``#3``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.kernels import RBF, KernelFamily, Linear
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> family = KernelFamily.fit([Linear(), RBF(bandwidth="mean"), RBF(bandwidth="4*mean")], X)
+    >>> family.names
+    ['linear', 'rbf(mean)', 'rbf(4*mean)']
+    >>> family.evaluate(X).shape, family.evaluate(X[:2], X).shape
+    ((3, 3, 3), (3, 2, 3))
+    """
+
+    def __init__(self, kernels: Sequence[Kernel], names: Sequence[str] | None = None) -> None:
+        self.kernels = list(kernels)
+        self.names = _unique([kernel.label for kernel in self.kernels]) if names is None else list(names)
+        self._kept: _Kept | None = None
+
+    @classmethod
+    def fit(
+        cls, kernels: Any, X: Any, feature_names: Any = None, *, dtype: Any = None, keep: int = KEEP_BYTES
+    ) -> KernelFamily:
+        """Fit copies of the kernels on training data.
+
+        Parameters
+        ----------
+        kernels : sequence of anything :func:`as_kernel` takes, or one such; None for :func:`default_kernels`
+        X : array, CSR matrix or data frame of shape (n, D); for pairwise kernels (n, n) or (n, n, F)
+        feature_names : sequence of str, optional
+        dtype : float32 or float64, optional
+            Precision of the distances behind the bandwidths; that of X by default.
+        keep : int
+            Bytes of training distances (χ², L1: expensive) to hold back for the first ``evaluate(X)``.
+        """
+        from .grid import as_kernels
+
+        training = TrainingSet(X, feature_names, dtype=dtype, keep=keep)
+        fitted = [clone(kernel)._fit(training) for kernel in as_kernels(kernels)]
+        if len({kernel.pairwise for kernel in fitted}) > 1:
+            mixed = next(kernel.label for kernel in fitted if kernel.pairwise)
+            raise ValueError(
+                f"kernel {mixed!r} reads a matrix with a column per training sample and others read features: "
+                "one X cannot be both. Compute one kind first and pass everything precomputed."
+            )
+        family = cls(fitted)
+        if training.kept:
+            family._kept = _Kept(training)
+        return family
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __repr__(self) -> str:
+        return f"KernelFamily({len(self)} kernels: {', '.join(self.names)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kernels": self.kernels, "names": self.names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["kernels"], state["names"])  # type: ignore[misc]
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether X holds one column per training sample instead of features."""
+        return any(kernel.pairwise for kernel in self.kernels)
+
+    def take(self, indices: Iterable[int]) -> KernelFamily:
+        """Some of the kernels, as a family."""
+        chosen = [int(index) for index in indices]
+        return KernelFamily([self.kernels[k] for k in chosen], [self.names[k] for k in chosen])
+
+    def prepare(self, X: Any, dtype: Any = None) -> Prepared:
+        """Make data ready once for many calls of :meth:`evaluate`; ``.take(rows)`` gives part of it."""
+        prepared = self._as_prepared(X, dtype)
+        for kernel in self.kernels:
+            for source in kernel._quantity().sources():
+                prepared.rows(source)
+        return prepared
+
+    def evaluate(self, X: Any, Z: Any = None, out: np.ndarray | None = None, dtype: Any = None) -> np.ndarray:
+        """Kernel matrices between the rows of X and Z, or of X with itself.
+
+        Parameters
+        ----------
+        X, Z : as in :meth:`fit`, or :class:`Prepared`
+            Without Z the matrices are exactly symmetric. Pairwise kernels take X of shape (m, n_train[, F]) and no Z.
+        out : ndarray of shape (F, n, m), optional
+            Where to write; a memory map will do.
+        dtype : float32 or float64, optional
+            Precision of the computation; that of ``out`` or X by default.
+
+        Returns
+        -------
+        ndarray of shape (F, n, m)
+        """
+        dtype = out.dtype if dtype is None and out is not None else dtype
+        source = self._as_prepared(X, dtype)
+        other = source if Z is None else self._as_prepared(Z, source.dtype)
+        if self.pairwise and Z is not None:
+            raise ValueError("Pairwise kernels read their values from X; call evaluate(X) without Z.")
+        n_columns = source.X.shape[1] if self.pairwise else len(other)
+        shape = (len(self), len(source), n_columns)
+        if out is None:
+            out = np.empty(shape, source.dtype)
+        elif out.shape != shape:
+            raise ValueError(f"out has shape {out.shape}, but the kernel matrices have shape {shape}.")
+        square = Z is None and not self.pairwise
+        kept = self._take_kept(X, source.dtype) if square else {}
+        for members in self._groups().values():
+            self._evaluate_group(members, source, other, out, kept, square=square)
+            for prepared in (source, other):
+                if prepared is not X and prepared is not Z:
+                    prepared._rows.clear()  # each group has rows of its own; holding all would double X
+        return out
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        """k(x, x) for each kernel and row of X, shape (F, n)."""
+        prepared = self._as_prepared(X, np.float64 if not isinstance(X, Prepared) else None)
+        return np.stack([kernel._diagonal(prepared) for kernel in self.kernels])
+
+    def _as_prepared(self, X: Any, dtype: Any) -> Prepared:
+        if isinstance(X, Prepared):
+            return X
+        prepared = Prepared(X, dtype)
+        for kernel in self.kernels:
+            _check_features(kernel, prepared.X)
+        return prepared
+
+    def _groups(self) -> dict[bytes, list[int]]:
+        """Kernels by columns: those in a group may share quantities."""
+        groups: dict[bytes, list[int]] = {}
+        for index, kernel in enumerate(self.kernels):
+            groups.setdefault(kernel.columns_.tobytes(), []).append(index)
+        return groups
+
+    def _evaluate_group(
+        self,
+        members: list[int],
+        source: Prepared,
+        other: Prepared,
+        out: np.ndarray,
+        kept: dict[Any, list[np.ndarray]],
+        *,
+        square: bool,
+    ) -> None:
+        quantities = [self.kernels[member]._quantity() for member in members]
+        for block, (start, stop) in enumerate(row_blocks(len(source), out.shape[2])):
+            window = Window(source, other, start, stop, start if square else 0, square=square)
+            window.values.update((key, blocks[block]) for key, blocks in kept.items())
+            for member, quantity in zip(members, quantities):
+                target = out[member, start:stop, window.first :]
+                self.kernels[member]._apply(window(quantity), target)
+                self._check_finite(member, target, source, other)
+                if square:
+                    _mirror(out[member], start, stop)
+
+    def _check_finite(self, member: int, values: np.ndarray, X: Prepared, Z: Prepared) -> None:
+        # NaN and inf survive min and max, which make no temporary array
+        if values.size == 0 or (np.isfinite(values.min()) and np.isfinite(values.max())):
+            return
+        for prepared in (X, Z):
+            _refuse_nonfinite(prepared.X, self.names[member])
+        raise FloatingPointError(
+            f"kernels[{member}] ({self.names[member]!r}) overflows {values.dtype}: rescale the data "
+            "(StandardScaler), lower degree or gamma, or compute in float64."
+        )
+
+    def _take_kept(self, X: Any, dtype: np.dtype) -> dict[Any, list[np.ndarray]]:
+        """Training distances held back by :meth:`fit`, if X is the training data; they are given out once."""
+        kept, self._kept = self._kept, None
+        if kept is None or not kept.belongs_to(X, dtype):
+            self._kept = kept
+            return {}
+        return kept.blocks
+
+
+class _Kept:
+    """Distances of the training data, with what is needed to recognise it."""
+
+    def __init__(self, training: TrainingSet) -> None:
+        self.blocks = training.kept
+        self.dtype = training.prepared.dtype
+        self._reference = weakref.ref(training.X)
+        self._checksum = _checksum(training.X)
+
+    def belongs_to(self, X: Any, dtype: np.dtype) -> bool:
+        # the same object may have been changed in place since: compare contents too
+        return self._reference() is X and dtype == self.dtype and _checksum(X) == self._checksum
+
+
+def _checksum(X: Any) -> int:
+    if sparse.issparse(X):
+        return zlib.crc32(X.data, zlib.crc32(X.indices))
+    values = X if isinstance(X, np.ndarray) else X.to_numpy()
+    return zlib.crc32(memoryview(np.ascontiguousarray(values)).cast("B"))
+
+
+def _check_features(kernel: Kernel, X: Any) -> None:
+    if not hasattr(kernel, "columns_"):
+        raise ValueError(f"kernel {kernel.label!r} is not fitted; use KernelFamily.fit or kernel.fit(X).")
+    if X.shape[1] != kernel.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, but kernel {kernel.label!r} was fitted on {kernel.n_features_in_}."
+        )
+    names = names_of(X)
+    if names is None or kernel.column_names_ is None:
+        return
+    for position, name in zip(kernel.columns_, kernel.column_names_):
+        if names[position] != name:
+            raise ValueError(
+                f"kernel {kernel.label!r} was fitted with column {name!r} at position {position}, "
+                f"where X now has {names[position]!r}. Put the columns in the order of the training data."
+            )
+
+
+def _refuse_nonfinite(X: Any, name: str) -> None:
+    values = X.data if sparse.issparse(X) else np.asarray(X)
+    bad = ~np.isfinite(values.astype(np.float64))
+    if bad.any():
+        position = tuple(int(k) for k in np.argwhere(bad)[0])
+        where = "" if sparse.issparse(X) else f" at {position}"
+        raise ValueError(
+            f"X holds {values[position]}{where} ({int(bad.sum())} such values in all), so kernel {name!r} is not "
+            "finite. Impute or drop missing values first."
+        )
+
+
+def _mirror(matrix: np.ndarray, start: int, stop: int) -> None:
+    """Copy the upper part of rows start:stop to the lower triangle: exact symmetry, at half the work."""
+    block = matrix[start:stop, start:stop]
+    lower = np.tril_indices(stop - start, -1)
+    block[lower] = block.T[lower]
+    matrix[stop:, start:stop] = matrix[start:stop, stop:].T
+
+
+def _unique(labels: list[str]) -> list[str]:
+    """Labels with repeats told apart.
+
+    >>> _unique(["a", "b", "a", "a"])
+    ['a', 'b', 'a #2', 'a #3']
+    """
+    taken: set[str] = set()
+    names = []
+    for label in labels:
+        name, count = label, 1
+        while name in taken:
+            count += 1
+            name = f"{label} #{count}"
+        taken.add(name)
+        names.append(name)
+    return names

@@ -1,0 +1,411 @@
+"""Kernel functions of features."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .base import DistanceKernel, Kernel
+from .columns import as_table, take_columns
+from .histograms import ChiSquaredDistances, HarmonicSums, Intersections, L1Distances
+from .quantities import (
+    Cosines,
+    InnerProducts,
+    Quantity,
+    RawProducts,
+    SquaredDistances,
+    column_variance,
+)
+from .windows import Prepared, TrainingSet, in_chunks
+
+
+class InnerProductKernel(Kernel):
+    """A function of inner products, which are taken about the training mean ``center_`` (None: sparse data)."""
+
+    center_: np.ndarray | None
+    gamma_: float
+
+    def _fit_columns(self, training: TrainingSet) -> None:
+        super()._fit_columns(training)
+        data = take_columns(training.X, self.columns_)
+        self.center_ = None if sparse.issparse(data) else data.mean(axis=0, dtype=np.float64)
+
+    def _inner(self) -> InnerProducts:
+        return InnerProducts(self.columns_, self.center_)
+
+    def _quantity(self) -> Quantity:
+        return RawProducts(self._inner())
+
+    def _squared_norms(self, X: Prepared) -> np.ndarray:
+        return X.rows(self._inner()).norm ** 2
+
+    def _fitted_gamma(self, gamma: Any, training: TrainingSet) -> float:
+        """A number, 1/d for None, or 1 / (d var(X)) for "scale"."""
+        if gamma is None:
+            return 1.0 / len(self.columns_)
+        if isinstance(gamma, str) and gamma == "scale":
+            variance = column_variance(self._inner(), training.prepared)
+            return 1.0 / (len(self.columns_) * variance) if variance > 0 else 1.0
+        if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real) or not 0 < float(gamma) < np.inf:
+            raise ValueError(f"kernel {self.label!r}: gamma={gamma!r} must be a positive number, None or 'scale'.")
+        return float(gamma)
+
+
+class Linear(InnerProductKernel):
+    """k(x, z) = x·z.
+
+    Parameters
+    ----------
+    columns : names, positions, slice, mask or callable, optional
+        Columns that the kernel looks at, as in ``ColumnTransformer``; all by default.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Linear(columns=[0])(np.array([[1.0, 9.0], [2.0, 9.0]]))
+    array([[1., 2.],
+           [2., 4.]])
+    """
+
+    has_features = True
+    _short = "linear"
+
+    def __init__(self, *, columns: Any = None, name: str | None = None) -> None:
+        self.columns, self.name = columns, name
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        out[...] = values
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return self._squared_norms(X)
+
+    def features(self, X: Any) -> Any:
+        """The selected columns, shape (n, d): an array, or CSR where X is sparse."""
+        fitted = self._fitted_on(X)
+        return take_columns(as_table(X), fitted.columns_)
+
+
+class Polynomial(InnerProductKernel):
+    """k(x, z) = (gamma x·z + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int, default=3
+    gamma : float, "scale" or None, default="scale"
+        "scale" is 1 / (d var(X)) on the training data, None is 1 / d, d the number of selected columns.
+    coef0 : float, default=1
+        At least 0: the kernel is not positive semi-definite otherwise.
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Polynomial(degree=2, gamma=1)(np.array([[1.0], [2.0]]))
+    array([[ 4.,  9.],
+           [ 9., 25.]])
+    """
+
+    _short = "poly"
+
+    def __init__(
+        self,
+        *,
+        degree: int = 3,
+        gamma: float | str | None = "scale",
+        coef0: float = 1.0,
+        columns: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.degree, self.gamma, self.coef0 = degree, gamma, coef0
+        self.columns, self.name = columns, name
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
+            raise ValueError(f"kernel {self.label!r}: degree={self.degree!r} must be a positive integer.")
+        if not 0 <= self.coef0 < np.inf:
+            raise ValueError(
+                f"kernel {self.label!r}: coef0={self.coef0!r} must be 0 or more; "
+                "a negative one makes a kernel that is not positive semi-definite."
+            )
+        self.gamma_ = self._fitted_gamma(self.gamma, training)
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        dtype = values.dtype.type
+        gamma, coef0, degree = dtype(self.gamma_), dtype(self.coef0), int(self.degree)
+
+        def fill(values: np.ndarray, out: np.ndarray) -> None:
+            base = values * gamma
+            base += coef0
+            out[...] = base
+            for _ in range(degree - 1):  # a few products cost far less than a general power
+                out *= base
+
+        in_chunks(fill, values, out)
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return (self.gamma_ * self._squared_norms(X) + self.coef0) ** self.degree
+
+    def _description(self) -> str:
+        return f"poly({self.degree})"
+
+
+class Sigmoid(InnerProductKernel):
+    """k(x, z) = tanh(gamma x·z + coef0); not positive semi-definite in general, and flagged so.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or None, default="scale"
+        As in :class:`Polynomial`.
+    coef0 : float, default=0
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Sigmoid(gamma=1)(np.array([[0.0], [1.0]])).round(2)
+    array([[0.  , 0.  ],
+           [0.  , 0.76]])
+    >>> Sigmoid.psd
+    False
+    """
+
+    psd = False
+    _short = "sigmoid"
+
+    def __init__(
+        self,
+        *,
+        gamma: float | str | None = "scale",
+        coef0: float = 0.0,
+        columns: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.gamma, self.coef0 = gamma, coef0
+        self.columns, self.name = columns, name
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        self.gamma_ = self._fitted_gamma(self.gamma, training)
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        gamma, coef0 = values.dtype.type(self.gamma_), values.dtype.type(self.coef0)
+        in_chunks(lambda v, o: np.tanh(v * gamma + coef0, out=o), values, out)
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return np.tanh(self.gamma_ * self._squared_norms(X) + self.coef0)
+
+
+class Cosine(InnerProductKernel):
+    """k(x, z) = x·z / (‖x‖‖z‖), 0 where x or z is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Cosine()(np.array([[2.0, 0.0], [3.0, 3.0], [0.0, 0.0]])).round(3)
+    array([[1.   , 0.707, 0.   ],
+           [0.707, 1.   , 0.   ],
+           [0.   , 0.   , 0.   ]])
+    """
+
+    has_features = True
+    _short = "cosine"
+
+    def __init__(self, *, columns: Any = None, name: str | None = None) -> None:
+        self.columns, self.name = columns, name
+
+    def _quantity(self) -> Quantity:
+        return Cosines(RawProducts(self._inner()))
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        out[...] = values
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return (self._squared_norms(X) > 0).astype(np.float64)
+
+    def features(self, X: Any) -> Any:
+        """The selected columns divided by their norms, shape (n, d): an array, or CSR where X is sparse."""
+        from sklearn.preprocessing import normalize
+
+        fitted = self._fitted_on(X)
+        return normalize(take_columns(as_table(X), fitted.columns_))
+
+
+class RBF(DistanceKernel, InnerProductKernel):
+    """k(x, z) = exp(−‖x − z‖² / bandwidth).
+
+    Parameters
+    ----------
+    bandwidth : float or str, default="mean"
+        A positive number, "mean", "median", "scale" or a multiple such as "0.25*mean", fitted on training data
+        (:mod:`multikernel.kernels.bandwidth` has the definitions).
+    gamma : float, optional
+        1 / bandwidth, as in scikit-learn; instead of ``bandwidth``.
+    columns, name
+        See :class:`Linear`.
+
+    Attributes
+    ----------
+    bandwidth_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernel = RBF(bandwidth="2*mean").fit(np.array([[0.0], [2.0]]))
+    >>> kernel.bandwidth_
+    4.0
+    >>> kernel(np.array([[1.0]]), np.array([[1.0], [3.0]])).round(3)
+    array([[1.   , 0.368]])
+    """
+
+    _short = "rbf"
+
+    def __init__(
+        self,
+        *,
+        bandwidth: float | str = "mean",
+        gamma: float | None = None,
+        columns: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.bandwidth, self.gamma = bandwidth, gamma
+        self.columns, self.name = columns, name
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        if self.gamma is None:
+            super()._fit_parameters(training)
+            return
+        if self.bandwidth != "mean":
+            raise ValueError(
+                f"kernel {self.label!r}: give bandwidth={self.bandwidth!r} or gamma={self.gamma!r}, not both; "
+                "gamma is 1 / bandwidth."
+            )
+        self.bandwidth_ = 1.0 / self._fitted_gamma(self.gamma, training)
+
+    def _quantity(self) -> Quantity:
+        return SquaredDistances(self._inner())
+
+    def _description(self) -> str:
+        return super()._description() if self.gamma is None else f"rbf(gamma={self.gamma:g})"
+
+
+class Laplacian(DistanceKernel):
+    """k(x, z) = exp(−Σ|x_k − z_k| / bandwidth).
+
+    Parameters
+    ----------
+    bandwidth, columns, name
+        See :class:`RBF`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Laplacian(bandwidth=1)(np.array([[0.0], [2.0]])).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+
+    _short = "laplacian"
+
+    def __init__(self, *, bandwidth: float | str = "mean", columns: Any = None, name: str | None = None) -> None:
+        self.bandwidth, self.columns, self.name = bandwidth, columns, name
+
+    def _quantity(self) -> Quantity:
+        return L1Distances(self.columns_, normalize=False, names=self.column_names_)
+
+
+class ChiSquared(DistanceKernel):
+    """k(x, z) = exp(−χ²(x, z) / bandwidth), χ² = ½ Σ (x_k − z_k)² / (x_k + z_k), on histograms.
+
+    Parameters
+    ----------
+    bandwidth : float or str, default="mean"
+        See :class:`RBF`.
+    additive : bool, default=False
+        The additive kernel Σ 2 x_k z_k / (x_k + z_k) instead, which has no bandwidth.
+    normalize : bool, default=True
+        Divide each histogram by its sum first, so that only the shape counts; False takes them as given.
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counts = np.array([[2.0, 2.0], [4.0, 0.0]])
+    >>> ChiSquared(additive=True)(counts).round(3)
+    array([[1.   , 0.667],
+           [0.667, 1.   ]])
+    """
+
+    _short = "chi2"
+
+    def __init__(
+        self,
+        *,
+        bandwidth: float | str = "mean",
+        additive: bool = False,
+        normalize: bool = True,
+        columns: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.bandwidth, self.additive, self.normalize = bandwidth, additive, normalize
+        self.columns, self.name = columns, name
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        if not self.additive:
+            super()._fit_parameters(training)
+
+    def _distances(self) -> ChiSquaredDistances:
+        return ChiSquaredDistances(self.columns_, normalize=self.normalize, names=self.column_names_)
+
+    def _quantity(self) -> Quantity:
+        return HarmonicSums(self._distances()) if self.additive else self._distances()
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        if self.additive:
+            out[...] = values
+        else:
+            super()._apply(values, out)
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return X.rows(self._distances()).sums if self.additive else super()._diagonal(X)
+
+    def _description(self) -> str:
+        return "additive chi2" if self.additive else super()._description()
+
+
+class HistogramIntersection(Kernel):
+    """k(x, z) = Σ min(x_k, z_k), on histograms.
+
+    Parameters
+    ----------
+    normalize : bool, default=True
+        Divide each histogram by its sum first.
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> HistogramIntersection(normalize=False)(np.array([[2.0, 2.0], [4.0, 0.0]]))
+    array([[4., 2.],
+           [2., 4.]])
+    """
+
+    _short = "intersection"
+
+    def __init__(self, *, normalize: bool = True, columns: Any = None, name: str | None = None) -> None:
+        self.normalize, self.columns, self.name = normalize, columns, name
+
+    def _quantity(self) -> Intersections:
+        return Intersections(self.columns_, normalize=self.normalize, names=self.column_names_)
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        out[...] = values
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return X.rows(self._quantity()).sums

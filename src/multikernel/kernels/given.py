@@ -1,0 +1,274 @@
+"""Kernels that come from elsewhere: distance or kernel matrices, functions, Gaussian-process kernels."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .base import DistanceKernel, Kernel
+from .columns import take_columns
+from .quantities import Quantity
+from .windows import Prepared, Rows, TrainingSet, Window
+
+
+class GivenValues(Quantity):
+    """Rows of a matrix that the caller brings, or of slice f of a stack of shape (n, n_train, F)."""
+
+    def prepare(self, X: Any, dtype: Any) -> Rows:
+        X = np.asarray(X)
+        return Rows(X if X.ndim == 2 else X[:, :, self.columns[0]])
+
+    def compute(self, window: Window) -> np.ndarray:
+        values = window.X.rows(self).data[window.start : window.stop, window.first :]
+        return values.astype(window.X.dtype)
+
+    def subset(self, X: Any, rows: np.ndarray) -> Any:
+        return np.asarray(X)[np.ix_(rows, rows)]
+
+    def closed_form_mean(self, X: Prepared) -> float:
+        return float(X.rows(self).data.mean(dtype=np.float64))
+
+
+class PairwiseKernel(Kernel):
+    """A kernel whose X holds one column per training sample; ``columns`` picks a slice of a stack of them."""
+
+    pairwise = True
+
+    def _fit_columns(self, training: TrainingSet) -> None:
+        X = np.asarray(training.X)
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"kernel {self.label!r} is fitted on a square matrix of the training samples, "
+                f"shape (n, n) or (n, n, F), not {X.shape}."
+            )
+        depth = X.shape[2] if X.ndim == 3 else 1
+        index: Any = 0 if self.columns is None and depth == 1 else self.columns
+        if not isinstance(index, numbers.Integral) or not -depth <= int(index) < depth:
+            raise ValueError(
+                f"kernel {self.label!r}: columns={self.columns!r} must be a position among the {depth} "
+                f"matrices of X, which has shape {X.shape}."
+            )
+        self.columns_ = np.array([int(index) % depth])
+        self.column_names_ = None
+        self.n_features_in_ = int(X.shape[1])
+
+    def _quantity(self) -> GivenValues:
+        return GivenValues(self.columns_)
+
+    def _given_diagonal(self, X: Prepared) -> np.ndarray:
+        values = X.rows(self._quantity()).data
+        if values.shape[0] != values.shape[1]:
+            raise ValueError(f"kernel {self.label!r}: a matrix of shape {values.shape} does not hold k(x, x).")
+        return np.diagonal(values).astype(np.float64)
+
+
+class FromDistance(PairwiseKernel, DistanceKernel):
+    """exp(−D / bandwidth) of a matrix of distances D that the caller brings.
+
+    Positive semi-definite where the distance is conditionally negative definite, as χ², L1 and squared
+    Euclidean distances are.
+
+    Parameters
+    ----------
+    bandwidth : float or str, default="mean"
+        A number, "mean" (of all entries of the training matrix), "median" (of its upper triangle) or a multiple.
+    columns : int, optional
+        Use X[:, :, columns] of X of shape (n, n, F).
+    name : str, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> D = np.array([[0.0, 2.0], [2.0, 0.0]])
+    >>> FromDistance().fit(D)(D).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+
+    _short = "distance"
+
+    def __init__(
+        self, *, bandwidth: float | str = "mean", columns: int | None = None, name: str | None = None
+    ) -> None:
+        self.bandwidth, self.columns, self.name = bandwidth, columns, name
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        values = training.prepared.rows(self._quantity()).data
+        if values.min() < 0:
+            row, column = np.unravel_index(values.argmin(), values.shape)
+            raise ValueError(
+                f"kernel {self.label!r}: distances cannot be negative, but entry ({row}, {column}) is "
+                f'{values.min():g}. For a matrix of kernel values use "precomputed".'
+            )
+        super()._fit_parameters(training)
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return np.exp(-self._given_diagonal(X) / self.bandwidth_)
+
+
+class Precomputed(PairwiseKernel):
+    """A kernel matrix that the caller brings, as it is.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Use X[:, :, columns] of X of shape (n, n, F).
+    name : str, optional
+    """
+
+    _short = "precomputed"
+
+    def __init__(self, *, columns: int | None = None, name: str | None = None) -> None:
+        self.columns, self.name = columns, name
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        out[...] = values
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return self._given_diagonal(X)
+
+
+class FunctionValues(Quantity):
+    """What a function of two blocks of rows returns; ``diagonal`` replaces k(x, x) where it is known better."""
+
+    def __init__(self, columns: np.ndarray, kernel: Any) -> None:
+        super().__init__(columns, id(kernel))
+        self.kernel = kernel
+
+    def prepare(self, X: Any, dtype: Any) -> Rows:
+        data = take_columns(X, self.columns, dtype)
+        return Rows(data)
+
+    def compute(self, window: Window) -> np.ndarray:
+        left, right = window.rows(self)
+        values = self.kernel._between(left.data[window.start : window.stop], right.data[window.first :])
+        values = values.astype(window.X.dtype)
+        if window.square:
+            self.kernel._check_symmetric(values)
+            np.fill_diagonal(values, self.kernel._own(left.data[window.start : window.stop]))
+        return values
+
+
+class FromFunction(Kernel):
+    """A function called on two blocks of rows, ``function(A, B) -> (len(A), len(B))``.
+
+    Parameters
+    ----------
+    function : callable
+        It sees the selected columns, as float arrays or CSR matrices, and is called once per block, not per pair.
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def cubic(A, B):
+    ...     return (A @ B.T) ** 3
+    >>> FromFunction(function=cubic)(np.array([[1.0], [2.0]]))
+    array([[ 1.,  8.],
+           [ 8., 64.]])
+    """
+
+    _short = "function"
+
+    def __init__(
+        self,
+        *,
+        function: Callable[[Any, Any], np.ndarray] | None = None,
+        columns: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.function, self.columns, self.name = function, columns, name
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        if not callable(self.function):
+            raise TypeError(f"kernel {self.label!r}: function={self.function!r} cannot be called.")
+
+    def _quantity(self) -> FunctionValues:
+        return FunctionValues(self.columns_, self)
+
+    def _between(self, A: Any, B: Any) -> np.ndarray:
+        return self._shaped(self.function(A, B), A, B)  # type: ignore[misc]
+
+    def _own(self, A: Any) -> np.ndarray:
+        """k(x, x) for each row: the diagonal of small blocks."""
+        blocks = [A[start : start + 32] for start in range(0, A.shape[0], 32)]
+        return np.concatenate([np.diagonal(self._between(block, block)) for block in blocks])
+
+    def _shaped(self, values: Any, A: Any, B: Any) -> np.ndarray:
+        values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+        if values.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(
+                f"kernel {self.label!r} returned shape {values.shape} for blocks of {A.shape[0]} and "
+                f"{B.shape[0]} rows; it must return one value per pair."
+            )
+        return values
+
+    def _check_symmetric(self, values: np.ndarray) -> None:
+        block = values[:, : values.shape[0]]
+        asymmetry = float(np.abs(block - block.T).max())
+        if asymmetry > 1e-4 * float(np.abs(block).max()):
+            raise ValueError(
+                f"kernel {self.label!r} is not symmetric: k(x, z) and k(z, x) differ by up to {asymmetry:g} "
+                f"(largest value {np.abs(block).max():g}). Kernels must be symmetric functions."
+            )
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        out[...] = values
+
+    def _diagonal(self, X: Prepared) -> np.ndarray:
+        return self._own(X.rows(self._quantity()).data).astype(np.float64)
+
+    def _description(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+class FromGaussianProcess(FromFunction):
+    """A kernel of ``sklearn.gaussian_process.kernels``, with its hyper-parameters as they are.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> FromGaussianProcess(kernel=RBF(length_scale=2.0))(np.array([[0.0], [2.0]])).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    """
+
+    _short = "gp"
+
+    def __init__(self, *, kernel: Any = None, columns: Any = None, name: str | None = None) -> None:
+        self.kernel, self.columns, self.name = kernel, columns, name
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        if not is_gaussian_process_kernel(self.kernel):
+            raise TypeError(
+                f"kernel {self.label!r}: {self.kernel!r} is not a kernel of sklearn.gaussian_process.kernels."
+            )
+
+    def _between(self, A: Any, B: Any) -> np.ndarray:
+        return self._shaped(self.kernel(A, B), A, B)
+
+    def _own(self, A: Any) -> np.ndarray:
+        return self.kernel.diag(A)  # where a WhiteKernel puts its noise
+
+    def _description(self) -> str:
+        return str(self.kernel)
+
+
+def is_gaussian_process_kernel(candidate: Any) -> bool:
+    """Whether an object is a Gaussian-process kernel of scikit-learn, without importing that module in vain."""
+    if not hasattr(candidate, "hyperparameters"):
+        return False
+    from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+
+    return isinstance(candidate, GaussianProcessKernel)
