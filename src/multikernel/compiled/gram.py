@@ -15,39 +15,43 @@ VECTORISE = {"reassoc", "nsz", "contract"}
 
 
 @njit(cache=True, nogil=True)
+def _weighted_sum(K, kernels, row, weights, left, right, total):
+    """``total[:right-left] = Σ_k weights[k] K[kernels[k], row, left:right]``, four kernels at a time."""
+    width = right - left
+    total[:width] = 0.0
+    whole = kernels.shape[0] // 4 * 4
+    for k in range(0, whole, 4):
+        a, b = K[kernels[k], row, left:right], K[kernels[k + 1], row, left:right]
+        c, d = K[kernels[k + 2], row, left:right], K[kernels[k + 3], row, left:right]
+        wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for j in range(width):
+            total[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
+    for k in range(whole, kernels.shape[0]):
+        a, wa = K[kernels[k], row, left:right], weights[k]
+        for j in range(width):
+            total[j] += wa * a[j]
+
+
+@njit(cache=True, nogil=True)
 def combine_rows(K, kernels, rows, weights, out, start, stop):
     """``out[i, :] = Σ_k weights[k] K[kernels[k], rows[i], :]`` for i in start:stop."""
-    width = out.shape[1]
     total = np.empty(TILE)
     for i in range(start, stop):
-        for left in range(0, width, TILE):
-            right = min(left + TILE, width)
-            total[: right - left] = 0.0
-            for k in range(kernels.shape[0]):
-                row = K[kernels[k], rows[i]]
-                weight = weights[k]
-                for j in range(left, right):
-                    total[j - left] += weight * row[j]
-            for j in range(left, right):
-                out[i, j] = total[j - left]
+        for left in range(0, out.shape[1], TILE):
+            right = min(left + TILE, out.shape[1])
+            _weighted_sum(K, kernels, rows[i], weights, left, right, total)
+            out[i, left:right] = total[: right - left]
 
 
 @njit(cache=True, nogil=True)
 def combine_upper(K, kernels, weights, out, start, stop):
     """The part on and above the diagonal of ``combine_rows`` for symmetric matrices: half the reading."""
-    width = out.shape[1]
     total = np.empty(TILE)
     for i in range(start, stop):
-        for left in range(i, width, TILE):
-            right = min(left + TILE, width)
-            total[: right - left] = 0.0
-            for k in range(kernels.shape[0]):
-                row = K[kernels[k], i]
-                weight = weights[k]
-                for j in range(left, right):
-                    total[j - left] += weight * row[j]
-            for j in range(left, right):
-                out[i, j] = total[j - left]
+        for left in range(i, out.shape[1], TILE):
+            right = min(left + TILE, out.shape[1])
+            _weighted_sum(K, kernels, i, weights, left, right, total)
+            out[i, left:right] = total[: right - left]
 
 
 @njit(cache=True, nogil=True)

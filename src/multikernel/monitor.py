@@ -1,0 +1,166 @@
+"""What watches a solver: certificate, history, clock, stop rule; and the result that a solver hands back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.certificate import Certificate
+
+
+class Problem(Protocol):
+    """What is asked of a problem outside its solvers: a point to start from, and to judge a solution."""
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Feasible weights and alpha that cost nothing to find."""
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """Bounds on the optimum that ``weights`` and ``alpha`` prove."""
+
+
+@dataclass
+class Result:
+    """A solution with its proof.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (F,)
+        Kernel weights.
+    alpha : ndarray of shape (n,) or (n, T)
+        Signed dual coefficients.
+    certificate : Certificate
+        Bounds on the optimum at this solution.
+    history : list of dict
+        One row per outer iteration: ``iteration``, ``time`` (seconds, monitoring excluded), ``objective``,
+        ``gap``, ``relative_gap``, ``weights``.
+    n_iter : int
+        Outer iterations.
+    converged : bool
+        Whether the relative gap is within the tolerance. Never true without a dual bound.
+    stopped : str
+        Why the solver stopped: "converged", "iterations", "time", "callback", "interrupted".
+    """
+
+    weights: NDArray
+    alpha: NDArray
+    certificate: Certificate
+    history: list[dict[str, Any]] = field(default_factory=list)
+    n_iter: int = 0
+    converged: bool = False
+    stopped: str = "iterations"
+
+
+class Monitor:
+    """Called once an outer iteration with the current solution; says whether to stop.
+
+    It keeps the solution with the smallest gap, because methods that do not descend may end on a worse one.
+    Its own time (certificate, callbacks, files) is off the clock.
+
+    Parameters
+    ----------
+    problem : Problem
+        What judges solutions.
+    tol : float
+        Relative duality gap at which to stop.
+    max_time : float, optional
+        Seconds after which to stop.
+    on_record : callable, optional
+        Called with each history row and the monitor; a true value stops the solver.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.certificate import Certificate
+    >>> from multikernel.monitor import Monitor
+    >>> class Halving:
+    ...     def certificate(self, weights, alpha):
+    ...         return Certificate(primal=1.0, dual=1.0 - alpha[0])
+    >>> monitor = Monitor(Halving(), tol=0.1)
+    >>> alpha = np.array([1.0])
+    >>> while not monitor(np.ones(1), alpha):
+    ...     alpha = alpha / 2
+    >>> result = monitor.result()
+    >>> result.n_iter, result.converged, result.certificate.gap
+    (5, True, 0.0625)
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float = 1e-3,
+        *,
+        max_time: float | None = None,
+        on_record: Callable[[dict[str, Any], Monitor], bool | None] | None = None,
+    ):
+        self.problem = problem
+        self.tol = tol
+        self.max_time = max_time
+        self.history: list[dict[str, Any]] = []
+        self.stopped = "iterations"
+        self.certificate = Certificate(float("inf"), float("-inf"))
+        self.best: tuple[NDArray, NDArray] | None = None
+        self.current: tuple[NDArray, NDArray] | None = None
+        self._on_record = on_record
+        self._elapsed = 0.0
+        self._started = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds spent by the solver so far."""
+        return self._elapsed + time.perf_counter() - self._started
+
+    def resume(
+        self,
+        current: tuple[NDArray, NDArray],
+        best: tuple[NDArray, NDArray],
+        history: list[dict[str, Any]],
+        elapsed: float,
+    ) -> None:
+        """Take over the state of an earlier monitor of the same problem."""
+        self.current, self.best = current, best
+        self.certificate = self.problem.certificate(*best)
+        self.history, self._elapsed = list(history), elapsed
+
+    def __call__(self, weights: NDArray, alpha: NDArray) -> bool:
+        self._elapsed = self.elapsed
+        try:
+            return self._record(weights, alpha)
+        finally:
+            self._started = time.perf_counter()
+
+    def _record(self, weights: NDArray, alpha: NDArray) -> bool:
+        certificate = self.problem.certificate(weights, alpha)
+        self.current = np.array(weights), np.array(alpha)
+        if self.best is None or not certificate.gap > self.certificate.gap:
+            self.best, self.certificate = self.current, certificate
+        row = {
+            "iteration": len(self.history),
+            "time": self._elapsed,
+            "objective": certificate.primal,
+            "gap": certificate.gap,
+            "relative_gap": certificate.relative_gap,
+            "weights": np.array(weights),
+        }
+        self.history.append(row)
+        asked = self._on_record is not None and bool(self._on_record(row, self))
+        if certificate.relative_gap <= self.tol:
+            self.stopped = "converged"
+        elif asked:
+            self.stopped = "callback" if self.stopped == "iterations" else self.stopped
+        elif self.max_time is not None and self._elapsed >= self.max_time:
+            self.stopped = "time"
+        else:
+            return False
+        return True
+
+    def result(self) -> Result:
+        """The best solution seen, with its certificate and the history."""
+        if self.best is None:
+            raise RuntimeError("the solver never called its monitor, so there is no solution to return")
+        converged = self.certificate.relative_gap <= self.tol
+        stopped = "converged" if converged else self.stopped
+        return Result(*self.best, self.certificate, self.history, len(self.history), converged, stopped)
