@@ -61,8 +61,14 @@ def link_in_docstring(app, what, name, obj, options, lines: list[str]) -> None:
         key, rest = match.groups()
         return f":ref:`[{key}{rest}] <{bibliography.anchor(key)}>`" if key in KNOWN else match.group()
 
-    # paragraph-wise, so that a citation may run over the end of a line
-    lines[:] = bibliography.CITATION.sub(link, "\n".join(lines)).split("\n")
+    paragraphs = re.split(r"(\n\s*\n)", "\n".join(lines))
+    for k, paragraph in enumerate(paragraphs):
+        if not paragraph.lstrip().startswith((">>>", "..")):
+            # |x| and names_ mean themselves in our docstrings, substitutions and links in reStructuredText
+            parts = re.split(r"(`+[^`]+`+)", paragraph)
+            parts[::2] = [re.sub(r"(?<!\\)\||(?<=[^\W_])_(?!\w)", r"\\\g<0>", text) for text in parts[::2]]
+            paragraphs[k] = bibliography.CITATION.sub(link, "".join(parts))
+    lines[:] = "".join(paragraphs).split("\n")
 
 
 def link_on_page(app, docname: str, source: list[str]) -> None:
@@ -76,6 +82,11 @@ def link_on_page(app, docname: str, source: list[str]) -> None:
         parts = re.split(r"(^```.*?^```|`[^`\n]+`)", source[0], flags=re.MULTILINE | re.DOTALL)
         parts[::2] = [bibliography.CITATION.sub(link, text) for text in parts[::2]]
         source[0] = "".join(parts)
+
+
+def skip_routing(app, what, name, obj, skip, options) -> bool | None:
+    """Leave out ``set_fit_request`` and the like, which scikit-learn adds to every estimator."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
 
 
 def write_mathml(writer, node) -> None:
@@ -95,4 +106,5 @@ def write_mathml(writer, node) -> None:
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", (write_mathml, None), (write_mathml, None))
     app.connect("autodoc-process-docstring", link_in_docstring)
+    app.connect("autodoc-skip-member", skip_routing)
     app.connect("source-read", link_on_page)
