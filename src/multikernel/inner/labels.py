@@ -1,0 +1,121 @@
+"""Many binary SVMs on one kernel, one a label, solved on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multikernel.certificate import Certificate
+from multikernel.inner.operators import DenseOperator, KernelOperator
+from multikernel.inner.svm import CSVM, checked_signs
+from multikernel.threads import map_threads
+
+Vector = NDArray[np.float64]
+
+
+class LabelSVMs:
+    """T independent C-SVMs that share a kernel.
+
+    Parameters
+    ----------
+    signs : array-like of shape (n, T)
+        −1, +1, or 0 where a sample is not used for a label.
+    C : float
+        Price of an error.
+    sample_weight : array-like of shape (n,), optional
+        Factor of C for each sample.
+    class_weight : mapping or "balanced", optional
+        As for :class:`~multikernel.inner.svm.CSVM`, label by label.
+    bias : bool
+        Whether the decision functions have constant terms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.inner.labels import LabelSVMs
+    >>> values, alpha = LabelSVMs([[-1, 1], [1, -1]], C=10.0).solve(np.eye(2))
+    >>> values
+    array([1., 1.])
+    """
+
+    def __init__(
+        self,
+        signs: ArrayLike,
+        C: float = 1.0,
+        *,
+        sample_weight: ArrayLike | None = None,
+        class_weight: Mapping[int, float] | str | None = None,
+        bias: bool = True,
+    ):
+        self.signs = checked_signs(signs)
+        if self.signs.ndim != 2:
+            raise ValueError(f"signs has shape {self.signs.shape}, expected (n, T): a column a label.")
+        self.svms = [
+            CSVM(column, C, sample_weight=sample_weight, class_weight=class_weight, bias=bias)
+            for column in self.signs.T
+        ]
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return len(self.svms)
+
+    def solve(
+        self,
+        K: NDArray | KernelOperator,
+        warm: ArrayLike | None = None,
+        *,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+    ) -> tuple[Vector, NDArray[np.float64]]:
+        """Solve every label's dual; ``warm`` has shape (n, T).
+
+        Returns
+        -------
+        values : ndarray of shape (T,)
+            Dual objectives.
+        alpha : ndarray of shape (n, T)
+            Signed dual coefficients, zero where the sign is zero.
+        """
+        start = None if warm is None else self._checked(warm)
+        # the labels take the cores; within a label one thread is enough
+        operator = DenseOperator(K, threads=False) if isinstance(K, np.ndarray) else K
+
+        def solve_label(t: int) -> tuple[float, Vector]:
+            return self.svms[t].solve(operator, None if start is None else start[:, t], tol=tol, max_iter=max_iter)
+
+        solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
+        return np.array([value for value, _ in solved]), np.column_stack([alpha for _, alpha in solved])
+
+    def linear(self, alpha: ArrayLike) -> Vector:
+        """Linear parts of the dual objectives, shape (T,)."""
+        return np.array([svm.linear(a) for svm, a in zip(self.svms, self._checked(alpha).T)])
+
+    def violation(self, alpha: ArrayLike) -> float:
+        """Largest distance of any label's alpha from its bounds and sum."""
+        return max(svm.violation(a) for svm, a in zip(self.svms, self._checked(alpha).T))
+
+    def repair(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """A feasible point near ``alpha``, shape (n, T)."""
+        return np.column_stack([svm.repair(a) for svm, a in zip(self.svms, self._checked(alpha).T)])
+
+    def certificates(self, scores: NDArray, alpha: NDArray) -> list[Certificate]:
+        """Primal and dual value of each label, from ``scores = K @ alpha`` of shape (n, T)."""
+        return [svm.certificate(f, a) for svm, f, a in zip(self.svms, scores.T, alpha.T)]
+
+    def certificate(self, scores: NDArray, alpha: NDArray) -> Certificate:
+        """Primal and dual value of the sum over labels."""
+        each = self.certificates(scores, alpha)
+        return Certificate(primal=sum(c.primal for c in each), dual=sum(c.dual for c in each))
+
+    def intercepts(self, scores: NDArray, alpha: NDArray | None = None) -> Vector:
+        """Best bias of each label, shape (T,)."""
+        return np.array([svm.intercept(f) for svm, f in zip(self.svms, scores.T)])
+
+    def _checked(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        alpha = np.asarray(alpha, dtype=np.float64)
+        if alpha.shape != self.signs.shape:
+            raise ValueError(f"alpha has shape {alpha.shape}, expected {self.signs.shape}: a column a label.")
+        return alpha
