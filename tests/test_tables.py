@@ -166,9 +166,7 @@ def make_parquet(path):
     pandas.DataFrame({"x": np.arange(50.0), "y": np.arange(50) % 2}).to_parquet(path)
 
 
-@pytest.mark.parametrize(
-    ("ending", "make"), [("npz", make_npz), ("mat", make_mat), ("parquet", make_parquet)]
-)
+@pytest.mark.parametrize(("ending", "make"), [("npz", make_npz), ("mat", make_mat), ("parquet", make_parquet)])
 @pytest.mark.parametrize("kept", [0.01, 0.3, 0.9])
 def test_truncated_files_are_refused_and_complete_ones_read(tmp_path, ending, make, kept):
     path = tmp_path / f"data.{ending}"
@@ -237,9 +235,7 @@ def test_several_labels_a_sample_are_refused(tmp_path):
 
 @pytest.mark.parametrize("n_kernels", [1, 3, 8])
 @pytest.mark.parametrize("samples_first", [False, True])
-def test_kernels_are_found_in_both_orders_even_with_as_many_kernels_as_samples(
-    tmp_path, n_kernels, samples_first
-):
+def test_kernels_are_found_in_both_orders_even_with_as_many_kernels_as_samples(tmp_path, n_kernels, samples_first):
     K = random_kernels(n_kernels, 8)
     np.savez(tmp_path / "k.npz", K=np.moveaxis(K, 0, -1) if samples_first else K, y=np.arange(8) % 2)
     data = read_dataset(tmp_path / "k.npz")

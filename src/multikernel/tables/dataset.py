@@ -128,9 +128,7 @@ def read_features(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[n
         All of the file, where labels may be too.
     """
     table = read_table(path)
-    columns = {
-        column: block for block in table.blocks for column in _block_columns(block, table.blocks[block])
-    }
+    columns = {column: block for block in table.blocks for column in _block_columns(block, table.blocks[block])}
     missing = [name for name in names if name not in columns]
     if missing:
         raise DataError(
@@ -188,9 +186,7 @@ def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
         missing = ~np.isfinite(y)
     if missing.any():
         first = int(np.argmax(missing))
-        raise DataError(
-            f"{where} is missing in {missing.sum()} of {len(y)} rows, first in row {first}: drop them"
-        )
+        raise DataError(f"{where} is missing in {missing.sum()} of {len(y)} rows, first in row {first}: drop them")
     if y.dtype.kind == "f":
         fraction = y != np.round(y)
         if fraction.any():
@@ -199,13 +195,9 @@ def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
         y = y.astype(np.int64)
     classes = np.unique(y)
     if len(classes) < minimum:
-        raise DataError(
-            f"{where} has only one class ({classes[0]}) in {len(y)} rows: two are needed to learn"
-        )
+        raise DataError(f"{where} has only one class ({classes[0]}) in {len(y)} rows: two are needed to learn")
     if len(classes) > max(2, len(y) // 2):
-        raise DataError(
-            f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?"
-        )
+        raise DataError(f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?")
     return y
 
 
@@ -218,18 +210,14 @@ def _feature_blocks(
         if not others:
             raise DataError(f"{table.source} has no column besides the target {target!r}")
         return others
-    numeric = {
-        name: block for name, block in others.items() if block.dtype.kind in "biuf" and block.ndim >= 2
-    }
+    numeric = {name: block for name, block in others.items() if block.dtype.kind in "biuf" and block.ndim >= 2}
     fitting = {name: block for name, block in numeric.items() if len(block) == n_samples}
     if len(fitting) < len(numeric) and not views:
         _check_lengths(table.source, {target: table.blocks[target].ravel(), **numeric})
     vectors = {k: b for k, b in others.items() if b.dtype.kind in "biuf" and b.shape == (n_samples,)}
     if not fitting and not vectors:
         shapes = ", ".join(f"{name} {block.shape}" for name, block in others.items())
-        raise DataError(
-            f"{table.source} has no array of {n_samples} rows, as the target {target!r} has: {shapes}"
-        )
+        raise DataError(f"{table.source} has no array of {n_samples} rows, as the target {target!r} has: {shapes}")
     flat = {name: block.reshape(n_samples, -1) for name, block in fitting.items()}
     return {**flat, **vectors} if views or not flat else flat
 

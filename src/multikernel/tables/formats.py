@@ -80,9 +80,7 @@ def _read_delimited(path: Path) -> Table:
     if "\0" in text:
         raise DataError(f"{path} holds binary data, not text: is its ending right?")
     lines = text.splitlines(keepends=True)
-    delimiter = (
-        "\t" if path.suffix.lower() == ".tsv" else _delimiter(next((x for x in lines if x.strip()), ""))
-    )
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(next((x for x in lines if x.strip()), ""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         header, rows = _header_and_rows(path, reader)
@@ -193,8 +191,7 @@ def _read_npz(path: Path) -> Table:
             ) from None
         where = f" (at the array {key!r})" if key else ""
         raise DataError(
-            f"{path} is not a complete .npz archive{where}: {_first_line(error)}. "
-            "It may be truncated: write it again"
+            f"{path} is not a complete .npz archive{where}: {_first_line(error)}. It may be truncated: write it again"
         ) from None
     if not blocks:
         raise DataError(f"{path} holds no arrays")
@@ -209,8 +206,7 @@ def _read_mat(path: Path) -> Table:
         content = loadmat(path)
     except NotImplementedError:
         raise DataError(
-            f"{path} is a MATLAB 7.3 (HDF5) file, which is not read. "
-            f"In MATLAB: save('{path.name}', ..., '-v7')"
+            f"{path} is a MATLAB 7.3 (HDF5) file, which is not read. In MATLAB: save('{path.name}', ..., '-v7')"
         ) from None
     except Exception as error:  # the reader raises a dozen unrelated types on damaged files
         raise DataError(f"{path} is not a complete MATLAB file: {_first_line(error)}") from None

@@ -19,9 +19,7 @@ def parse_view(text: str) -> tuple[str, str]:
     """
     name, equals, columns = text.partition("=")
     if not (equals and name.strip() and columns.strip()):
-        raise ValueError(
-            f"{text!r} should be name=columns, such as petals=petal_length,petal_width or genes=4:20"
-        )
+        raise ValueError(f"{text!r} should be name=columns, such as petals=petal_length,petal_width or genes=4:20")
     return name.strip(), columns.strip()
 
 

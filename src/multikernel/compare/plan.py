@@ -1,0 +1,117 @@
+"""What a comparison will do: which samples, kernels, methods and parameters; checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+
+from multikernel.estimators.registry import Method
+from multikernel.files import DataError, near_matches
+
+Split = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done, checked: the data, the splits and the methods."""
+
+    X: Any
+    y: np.ndarray
+    kernels: Any
+    methods: list[Method]
+    single: Method | None
+    splits: list[Split]
+    inner_cv: int
+    random_state: int
+    grid: Mapping[str, Sequence[Any]] | None
+
+    def candidates(self, method: Method) -> list[dict[str, Any]]:
+        """Parameters to try: the method's own grid, with the values that the caller gave for its axes."""
+        given = {k: v for k, v in (self.grid or {}).items() if k in method.estimator().get_params()}
+        axes = {**method.grid, **given}
+        return [dict(zip(axes, values)) for values in product(*axes.values())]
+
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.X.shape[2] if isinstance(self.kernels, str) else len(self.kernels)
+
+    def n_steps(self) -> int:
+        """Fits in all, as progress counts them."""
+        fits = sum(self._fits(method) for method in self.methods)
+        if self.single is not None:
+            fits += self.n_kernels() * self._fits(self.single)
+        return fits * len(self.splits)
+
+    def _fits(self, method: Method) -> int:
+        n_candidates = len(self.candidates(method))
+        return 1 + (n_candidates * self.inner_cv if n_candidates > 1 else 0)
+
+
+def make_plan(
+    X: Any,
+    y: np.ndarray,
+    kernels: Any,
+    *,
+    methods: Sequence[str] | None,
+    cv: int,
+    test_size: float | None,
+    inner_cv: int,
+    grid: Mapping[str, Sequence[Any]] | None,
+    single_kernels: bool,
+    random_state: int,
+) -> Plan:
+    """Check the arguments of `compare` and split the samples."""
+    import multikernel.estimators  # noqa: F401 (methods register themselves when imported)
+    from multikernel.estimators.registry import available
+
+    known = available()
+    unknown = [name for name in methods or () if name not in known]
+    if unknown:
+        raise DataError(f"there is no method {unknown[0]!r}; {near_matches(unknown[0], list(known))}")
+    splits = list(_splits(y, cv, test_size, random_state))
+    smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
+    return Plan(
+        X=X,
+        y=y,
+        kernels=kernels,
+        methods=[known[name] for name in (methods or known)],
+        single=known["average"] if single_kernels else None,
+        splits=splits,
+        # a class with fewer training samples than folds could be missing from one of them
+        inner_cv=int(min(inner_cv, smallest)),
+        random_state=random_state,
+        grid=grid,
+    )
+
+
+def _splits(y: np.ndarray, cv: int, test_size: float | None, random_state: int) -> Iterator[Split]:
+    """Stratified folds, or one stratified split; refuses classes too small for them."""
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) < 2:
+        raise DataError(f"all {len(y)} samples are of class {classes[0]!r}: two classes are needed to learn")
+    rarest = classes[counts.argmin()]
+    if test_size is None:
+        if cv < 2:
+            raise DataError(f"cv={cv}: at least two folds are needed, or a test_size")
+        if counts.min() < cv:
+            raise DataError(
+                f"class {str(rarest)!r} has {counts.min()} samples ({len(y)} in all), fewer than the {cv} folds: "
+                f"use at most {max(counts.min(), 2)} folds, hold out a share with a test size, or leave the class out"
+            )
+        folds = StratifiedKFold(cv, shuffle=True, random_state=random_state)
+        yield from folds.split(np.zeros(len(y)), y)
+        return
+    if not 0 < test_size < 1:
+        raise DataError(f"test_size={test_size} is not a share between 0 and 1")
+    if counts.min() < 2 or min(test_size, 1 - test_size) * len(y) < len(classes):
+        raise DataError(
+            f"{len(y)} samples of {len(classes)} classes (class {str(rarest)!r}: {counts.min()}) are too few to "
+            f"hold out {test_size:.0%} with every class on both sides"
+        )
+    holdout = StratifiedShuffleSplit(1, test_size=test_size, random_state=random_state)
+    yield from holdout.split(np.zeros(len(y)), y)

@@ -1,0 +1,174 @@
+"""What a comparison found, as plain values that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+def mean(values: list[float]) -> float:
+    """Mean of the finite values; ``nan`` if there are none."""
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else math.nan
+
+
+def spread(scores: list[float], n_test: list[int]) -> float:
+    """What follows ± behind an accuracy.
+
+    Over several splits: the sample standard deviation. On one split: the standard error of a proportion,
+    sqrt(a (1 − a) / m), of m test samples.
+    """
+    if len(scores) > 1:
+        centre = mean(scores)
+        return math.sqrt(sum((score - centre) ** 2 for score in scores) / (len(scores) - 1))
+    if len(scores) == 1 and n_test:
+        return math.sqrt(max(scores[0] * (1 - scores[0]), 0.0) / n_test[0])
+    return math.nan
+
+
+@dataclass
+class MethodResult:
+    """One method over all splits; lists have an entry for each split done.
+
+    Parameters
+    ----------
+    name, title : str
+        As registered.
+    scores : list of float
+        Accuracy on the test samples.
+    fit_seconds : list of float
+        Time of the final fit on all training samples, kernels given, parameters chosen.
+    gaps : list of float
+        Relative duality gap of that fit, the largest where several problems are solved; ``nan`` without a dual.
+    n_kernels : list of float
+        Kernels used, averaged over classes where weights are per class.
+    peak_bytes : list of float
+        Memory that the final fit added at its peak.
+    parameters : list of dict
+        Parameters chosen by inner validation.
+    weights : list of list of float
+        Weight of each kernel, averaged over classes, scaled to sum 1.
+    history : list of dict
+        Course of the first split's fit: ``time``, ``gap``, ``objective``.
+    confusion : list of list of int
+        Test samples by true class (rows) and predicted class, summed over splits.
+    notes : list of str
+        Warnings, each once.
+    error : str or None
+        Why the method failed, if it did.
+    """
+
+    name: str
+    title: str
+    scores: list[float] = field(default_factory=list)
+    fit_seconds: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+    n_kernels: list[float] = field(default_factory=list)
+    peak_bytes: list[float] = field(default_factory=list)
+    parameters: list[dict[str, Any]] = field(default_factory=list)
+    weights: list[list[float]] = field(default_factory=list)
+    history: list[dict[str, float]] = field(default_factory=list)
+    confusion: list[list[int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """Mean accuracy over the splits done."""
+        return mean(self.scores)
+
+    @property
+    def mean_weights(self) -> list[float]:
+        """Weights averaged over splits."""
+        return [mean(list(column)) for column in zip(*self.weights)]
+
+
+@dataclass
+class KernelResult:
+    """Accuracy of one kernel alone on each split done."""
+
+    name: str
+    scores: list[float] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """Mean accuracy over the splits done."""
+        return mean(self.scores)
+
+
+@dataclass
+class Comparison:
+    """Everything that a comparison found, and what is needed to repeat it.
+
+    Parameters
+    ----------
+    data : str
+        Name of the data.
+    classes : list of str
+    kernel_names : list of str
+    protocol : str
+        How accuracy was estimated, as a sentence.
+    n_splits : int
+        Splits that were asked for.
+    description : str
+        Samples, features, classes, in a few words.
+    n_train, n_test : list of int
+        Samples of each split done.
+    methods : list of MethodResult
+    kernels : list of KernelResult
+        Each kernel alone.
+    kernel_seconds : list of float
+        Time to evaluate all kernels, for each split; shared by the methods and not in their times.
+    seconds : float
+        Time of the whole comparison.
+    started : str
+        Date and time.
+    versions : dict of str to str
+    command : str
+        What was typed.
+    interrupted : bool
+        Whether it was stopped before its end.
+    """
+
+    data: str
+    classes: list[str]
+    kernel_names: list[str]
+    protocol: str
+    n_splits: int
+    description: str = ""
+    n_train: list[int] = field(default_factory=list)
+    n_test: list[int] = field(default_factory=list)
+    methods: list[MethodResult] = field(default_factory=list)
+    kernels: list[KernelResult] = field(default_factory=list)
+    kernel_seconds: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    started: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+    interrupted: bool = False
+
+    def spread(self, result: MethodResult | KernelResult) -> float:
+        """What follows ± behind a result's accuracy; see `spread`."""
+        return spread(result.scores, self.n_test)
+
+    def best(self) -> MethodResult | None:
+        """The method with the highest mean accuracy, the earlier one on ties; None if none succeeded."""
+        done = [method for method in self.methods if method.scores]
+        return max(done, key=lambda method: method.accuracy, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``json.dumps(..., allow_nan=False)``: what is not finite becomes None."""
+        return _finite(asdict(self))
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinity, which JSON does not have, by None."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

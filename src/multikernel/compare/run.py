@@ -1,0 +1,181 @@
+"""The comparison itself: every method on every split."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from multikernel.compare.plan import Plan, Split, make_plan
+from multikernel.compare.results import Comparison, KernelResult, MethodResult
+from multikernel.compare.trial import Trial
+
+Progress = Callable[[str, int, int], None]
+
+
+class Counter:
+    """Counts the fits done and tells the caller."""
+
+    def __init__(self, progress: Progress | None, total: int):
+        self._progress = progress
+        self._done = 0
+        self._total = total
+
+    def __call__(self, what: str, steps: int = 1) -> None:
+        """Say that ``steps`` more fits of ``what`` are done."""
+        self._done = min(self._done + steps, self._total)
+        if self._progress is not None:
+            self._progress(what, self._done, self._total)
+
+
+def compare(
+    X: Any,
+    y: Any,
+    kernels: Any = "precomputed",
+    *,
+    methods: Sequence[str] | None = None,
+    cv: int = 5,
+    test_size: float | None = None,
+    inner_cv: int = 3,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    single_kernels: bool = True,
+    kernel_names: Sequence[str] | None = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+    data: str = "data",
+    description: str = "",
+    command: str = "",
+) -> Comparison:
+    """Compare methods by accuracy, time, memory and duality gap on the same splits and kernels.
+
+    For each split the kernels are fitted (bandwidths) and evaluated once, on training samples only, and all
+    methods get the same Gram stack. Parameters such as C are chosen by cross-validation inside the training
+    samples, then the method is fitted on all of them: this last fit is the one timed and measured, after
+    everything has been compiled. Test samples are used once, to score. A method that fails keeps the error in
+    its row and the others go on. Ctrl-C ends the comparison and returns what is done, with ``interrupted``.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), or (n, n, F) with ``kernels="precomputed"``
+    y : array of shape (n,)
+    kernels : list of Kernel, or "precomputed"
+    methods : sequence of str, optional
+        Names of registered methods; all of them by default.
+    cv : int
+        Folds of stratified cross-validation.
+    test_size : float, optional
+        Share of samples held out once, instead of cross-validation.
+    inner_cv : int
+        Folds of the inner validation.
+    grid : mapping, optional
+        Values to try, for instance ``{"C": [1, 10]}``, in place of those of the methods that have the parameter.
+    single_kernels : bool
+        Whether to score each kernel alone too.
+    kernel_names : sequence of str, optional
+        Names of precomputed kernels.
+    random_state : int
+        Seed of the splits.
+    progress : callable, optional
+        Called as ``progress(what, fits_done, fits_in_all)``.
+    data, description, command : str
+        What the result says it was made from.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    DataError
+        When the samples cannot be split as asked, or a method is unknown.
+    """
+    plan = make_plan(
+        X,
+        np.asarray(y),
+        kernels,
+        methods=methods,
+        cv=cv,
+        test_size=test_size,
+        inner_cv=inner_cv,
+        grid=grid,
+        single_kernels=single_kernels,
+        random_state=random_state,
+    )
+    comparison = _empty(plan, kernel_names, cv, test_size)
+    comparison.data, comparison.description, comparison.command = data, description, command
+    start = time.perf_counter()
+    count = Counter(progress, plan.n_steps())
+    try:
+        for number, split in enumerate(plan.splits):
+            _run_split(plan, comparison, number, split, count)
+    except KeyboardInterrupt:
+        comparison.interrupted = True
+    comparison.seconds = time.perf_counter() - start
+    return comparison
+
+
+def _empty(plan: Plan, kernel_names: Sequence[str] | None, cv: int, test_size: float | None) -> Comparison:
+    """A comparison in which nothing has been done yet."""
+    from multikernel.versions import all_versions
+
+    if isinstance(plan.kernels, str):
+        names = list(kernel_names or [f"K[{f}]" for f in range(plan.n_kernels())])
+    else:
+        names = [getattr(kernel, "label", str(kernel)) for kernel in plan.kernels]
+    train, test = plan.splits[0]
+    how = (
+        f"{cv}-fold stratified cross-validation (about {len(train)} training and {len(test)} test samples)"
+        if test_size is None
+        else f"{len(test)} stratified samples held out, {len(train)} to train on"
+    )
+    return Comparison(
+        data="",
+        classes=[str(label) for label in np.unique(plan.y)],
+        kernel_names=names,
+        protocol=f"{how}; parameters by {plan.inner_cv}-fold validation inside the training samples",
+        n_splits=len(plan.splits),
+        methods=[MethodResult(method.name, method.title) for method in plan.methods],
+        kernels=[KernelResult(name) for name in names] if plan.single else [],
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        versions=all_versions(),
+    )
+
+
+def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, count: Counter) -> None:
+    """Everything on one split of the samples."""
+    train, test = split
+    start = time.perf_counter()
+    training, testing = _stacks(plan, train, test)
+    comparison.kernel_seconds.append(time.perf_counter() - start)
+    comparison.n_train.append(len(train))
+    comparison.n_test.append(len(test))
+    folds = StratifiedKFold(plan.inner_cv, shuffle=True, random_state=plan.random_state)
+    inner = list(folds.split(np.zeros(len(train)), plan.y[train])) if plan.inner_cv > 1 else []
+    trial = Trial(training, testing, plan.y[train], plan.y[test], inner, np.unique(plan.y))
+    label = f"split {number + 1}/{comparison.n_splits}"
+    for method, result in zip(plan.methods, comparison.methods):
+        if result.error is None:
+            trial.run(method, plan.candidates(method), result, partial(count, f"{label}: {method.title}"))
+    for k, kernel in enumerate(comparison.kernels):
+        assert plan.single is not None
+        if kernel.error is None:
+            step = partial(count, f"{label}: {kernel.name} alone")
+            trial.run_single(plan.single, plan.candidates(plan.single), k, kernel, step)
+
+
+def _stacks(plan: Plan, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
+    """Gram stacks of a split: training × training and test × training; kernels fitted on training samples."""
+    from multikernel.gram import family_stack, gram_stack
+
+    if isinstance(plan.kernels, str):
+        stack = gram_stack(plan.X)
+        return stack.take(train, train), stack.take(test, train)
+    from multikernel.kernels import KernelFamily
+
+    family = KernelFamily.fit(plan.kernels, plan.X[train])
+    return family_stack(family, plan.X[train]), family_stack(family, plan.X[test], plan.X[train])

@@ -1,0 +1,100 @@
+"""The table of a comparison: cells as text, for the terminal and for the page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from multikernel.compare.results import Comparison, MethodResult, mean
+
+HEADERS = ("method", "accuracy", "fit time", "gap", "kernels", "memory", "parameters")
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """``percent(0.9712)`` is ``'97.1 %'``."""
+    return f"{100 * value:.{digits}f} %" if math.isfinite(value) else "–"
+
+
+def seconds(value: float) -> str:
+    """A duration with a unit that suits it.
+
+    Examples
+    --------
+    >>> from multikernel.compare.table import seconds
+    >>> seconds(0.0123), seconds(2.345), seconds(125)
+    ('12 ms', '2.3 s', '2 min 5 s')
+    """
+    if not math.isfinite(value):
+        return "–"
+    if value < 0.0995:
+        return f"{1000 * value:.{0 if value >= 0.00995 else 1}f} ms"
+    if value < 99.95:
+        return f"{value:.{2 if value < 0.995 else 1}f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s"
+
+
+def size(value: float) -> str:
+    """Bytes in decimal units: ``size(2.5e6)`` is ``'2.5 MB'``."""
+    if not math.isfinite(value):
+        return "–"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= 0.95 * factor:
+            return f"{value / factor:.{1 if value < 9.95 * factor else 0}f} {unit}"
+    return f"{value:.0f} B"
+
+
+def gap(value: float) -> str:
+    """A relative duality gap; a dash where the problem has no dual."""
+    return f"{value:.1e}" if math.isfinite(value) else "–"
+
+
+def cells(comparison: Comparison, method: MethodResult) -> tuple[str, ...]:
+    """The row of a method, as text in the order of `HEADERS`; means over the splits, the largest gap."""
+    if not method.scores:
+        return (method.title, "failed" if method.error else "not run", *["–"] * (len(HEADERS) - 2))
+    finite = [value for value in method.gaps if math.isfinite(value)]
+    used = mean(method.n_kernels)
+    total = len(comparison.kernel_names)
+    return (
+        method.title,
+        f"{100 * method.accuracy:.1f} ± {100 * comparison.spread(method):.1f} %",
+        seconds(mean(method.fit_seconds)),
+        gap(max(finite, default=math.nan)),
+        f"{used:.{0 if used == round(used) else 1}f} of {total}" if math.isfinite(used) else "–",
+        size(max((p for p in method.peak_bytes if math.isfinite(p)), default=math.nan)),
+        parameters(method.parameters),
+    )
+
+
+def parameters(chosen: list[dict[str, Any]]) -> str:
+    """Parameters over the splits: one value, or the values that were chosen."""
+    names = list(dict.fromkeys(name for split in chosen for name in split))
+    parts = []
+    for name in names:
+        values = sorted({split[name] for split in chosen if name in split}, key=lambda v: (str(type(v)), v))
+        shown = [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
+        parts.append(f"{name}={shown[0]}" if len(shown) == 1 else f"{name}={shown[0]}…{shown[-1]}")
+    return ", ".join(parts) or "–"
+
+
+def text_table(comparison: Comparison) -> str:
+    """The table for a terminal, with what failed and why below it.
+
+    Examples
+    --------
+    >>> from multikernel.compare import Comparison, MethodResult
+    >>> from multikernel.compare.table import text_table
+    >>> method = MethodResult("average", "average kernel", [0.5], [0.25], [1e-7], [2.0], [1e6], [{"C": 1.0}])
+    >>> found = Comparison("data", ["a", "b"], ["k", "l"], "held out", 1, n_train=[50], n_test=[50], methods=[method])
+    >>> print(text_table(found))
+    method          accuracy      fit time  gap      kernels  memory  parameters
+    average kernel  50.0 ± 7.1 %  0.25 s    1.0e-07  2 of 2   1.0 MB  C=1
+    """
+    rows = [HEADERS, *(cells(comparison, method) for method in comparison.methods)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADERS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    for method in comparison.methods:
+        if method.error:
+            lines.append(f"{method.title}: {method.error}")
+    return "\n".join(lines)
