@@ -106,7 +106,7 @@ def precomputed_stack(
     if isinstance(X, Mapping):
         names = list(X) if names is None else names
         X = list(X.values())
-    if isinstance(X, (list, tuple)):
+    if isinstance(X, (list, tuple)) and (not X or np.ndim(X[0]) != 1):
         X = _join_matrices(X)
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
     if array.ndim == 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +48,24 @@ def check_training_stack(stack: DenseStack, psd: str = "raise") -> DenseStack:
     whole = stack._rows is None and stack._columns is None
     for k, kernel in enumerate(stack._kernels):
         matrix = stack._array[kernel] if whole else stack._array[kernel][np.ix_(ids, ids)]
-        _check_matrix(matrix, _label(k, stack.names), psd)
+        check_matrix(matrix, _label(k, stack.names), psd)
     return stack
+
+
+def check_sampled(stack: GramStack, kernels: Iterable[int]) -> None:
+    """Check some kernels of any square stack on at most 300 of its samples."""
+    size = min(len(stack), PSD_SAMPLE)
+    chosen = np.sort(np.random.default_rng(0).choice(len(stack), size, replace=False))
+    for k in kernels:
+        matrix = stack.take(chosen, chosen, [k]).to_array()[0]
+        check_matrix(matrix, _label(k, stack.names), "raise")
 
 
 def _label(k: int, names: Sequence[str]) -> str:
     return f'kernels[{k}] ("{names[k]}")'
 
 
-def _check_matrix(matrix: NDArray, label: str, psd: str) -> None:
+def check_matrix(matrix: NDArray, label: str, psd: str) -> None:
     from multikernel.compiled.gram import inspect_square
 
     diagonal = np.ascontiguousarray(np.diagonal(matrix), dtype=np.float64)

@@ -1,0 +1,226 @@
+"""What SVM-based classifiers on several kernels share: tasks, sessions, fitted attributes, prediction."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from multikernel.checkpoint import Checkpoint
+from multikernel.combination import Combination, WeightedSum, combined_scores
+from multikernel.estimators.callbacks import CallbackSupport, session_callback, with_callbacks
+from multikernel.estimators.inputs import KernelInput
+from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
+from multikernel.gram import GramStack
+from multikernel.monitor import Result
+from multikernel.session import Session
+
+# Parameters that change how a fit is run but not what it computes: a checkpoint may be resumed with others.
+RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory"}
+
+# Weights below this share of the largest count as zero.
+NEGLIGIBLE = 1e-8
+
+
+class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEstimator):
+    """Base class: a classifier made of binary SVM problems on combined kernels.
+
+    A subclass says what its problems are (``_problems``), how one is solved (``_solve``), and how the kernels are
+    combined at prediction (``_combination``).
+    """
+
+    C: Any
+    multi_class: str
+    class_weight: Any
+    tol: float
+    max_iter: int
+    max_time: float | None
+    n_jobs: int | None
+    verbose: Any
+    callback: Any
+    checkpoint: Any
+    warm_start: bool
+
+    @abstractmethod
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
+        """One problem per binary task."""
+
+    @abstractmethod
+    def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
+        """Solve one problem under its monitor."""
+
+    def _combination(self, weights: NDArray) -> Combination:
+        return WeightedSum(weights)
+
+    # -- fit -------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+        """Fit the classifier; the class docstring has the objective.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
+            Training samples, or the kernels between them.
+        y : array-like of shape (n,)
+            Labels: numbers or strings.
+        sample_weight : array-like of shape (n,), optional
+            Factor of C for each sample.
+
+        Returns
+        -------
+        self : object
+        """
+        self._check_parameters()
+        previous = self._previous_solution() if self.warm_start else None
+        stack, y = self._training_stack(X, y)
+        tasks = self._tasks(y)
+        weight = self._weights_of_samples(sample_weight, stack, y)
+        with session_callback(self, X, y) as callback:
+            session = Session(
+                self.tol,
+                max_time=self.max_time,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+                callback=callback,
+                checkpoint=self._checkpoint(stack, tasks.signs, weight),
+                title=type(self).__name__,
+            )
+            problems = self._problems(stack, tasks, weight)
+            results = session.run(problems, self._solve, _matching(previous, tasks.signs.shape))
+            self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.multi_class not in MULTI_CLASS:
+            raise ValueError(f'multi_class={self.multi_class!r} is not known: use "ovr" or "ovo".')
+        if not self.tol > 0:
+            raise ValueError(f"tol={self.tol!r} must be positive: it is a relative duality gap, such as 1e-3.")
+        if not self.max_iter >= 1:
+            raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
+
+    def _tasks(self, y: Any) -> Tasks:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class only, {self.classes_[0]!r}: a classifier needs samples of at least 2 classes."
+            )
+        return Tasks(self.classes_[codes], binary_signs(codes, len(self.classes_), self.multi_class))
+
+    def _weights_of_samples(self, sample_weight: Any, stack: GramStack, y: NDArray) -> NDArray[np.float64]:
+        if sample_weight is None:
+            weight = np.ones(len(stack))
+        else:
+            weight = np.array(
+                _check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True)
+            )
+        if self.class_weight is not None:
+            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            weight = weight * factors[np.searchsorted(self.classes_, y)]
+        if not (weight > 0).any():
+            raise ValueError("all sample weights are zero: no sample is left to learn from.")
+        return weight
+
+    def _checkpoint(self, stack: GramStack, signs: NDArray, weight: NDArray) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        params = {k: v for k, v in sorted(self.get_params().items()) if k not in RUN_PARAMETERS}
+        digest = hashlib.sha256(f"{type(self).__name__} {params!r} {stack.names} {stack.shape}".encode())
+        for part in (signs, weight, stack.diagonal(), stack.rows([0])):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return Checkpoint(self.checkpoint, digest.hexdigest())
+
+    def _store(self, results: list[Result], intercepts: Sequence[float]) -> None:
+        coefficients = np.stack([result.alpha for result in results])
+        self.support_ = np.flatnonzero(coefficients.any(axis=0))
+        self.dual_coef_ = coefficients[:, self.support_]
+        self.intercept_ = np.array(intercepts, dtype=np.float64)
+        objectives = np.array([result.certificate.primal for result in results])
+        gaps = np.array([result.certificate.gap for result in results])
+        one = len(results) == 1
+        self.objective_ = float(objectives[0]) if one else objectives
+        self.dual_gap_ = float(gaps[0]) if one else gaps
+        self.history_ = [row for result in results for row in result.history]
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.converged_ = all(result.converged for result in results)
+        self.weights_ = self._weights_of(results)
+        self.n_kernels_ = count_kernels(self.weights_)
+        self._keep_training_rows(self.support_)
+
+    def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
+        """Weights shared by all problems, shape (F,)."""
+        return np.array(results[0].weights, dtype=np.float64)
+
+    def _previous_solution(self) -> tuple[NDArray, NDArray] | None:
+        """Weights and full alpha (T, n) of an earlier fit."""
+        if not hasattr(self, "dual_coef_"):
+            return None
+        alpha = np.zeros((len(self.dual_coef_), self._n_train))
+        alpha[:, self.support_] = self.dual_coef_
+        return self.weights_, alpha
+
+    # -- predict -----------------------------------------------------------------------------------------------
+
+    def _task_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the binary tasks, shape (n, T)."""
+        check_is_fitted(self)
+        stack = self._test_stack(X)
+        return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Confidence scores: shape (n,) for two classes (positive: ``classes_[1]``), else (n, M).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
+            New samples, or the kernels between them and all training samples.
+        """
+        return class_scores(self._task_scores(X), len(self.classes_), self.multi_class)
+
+    def predict(self, X: Any) -> NDArray:
+        """Predicted labels, shape (m,); ``X`` as for ``decision_function``."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
+        """What each kernel adds to each decision.
+
+        Parameters
+        ----------
+        X : as for ``decision_function``
+
+        Returns
+        -------
+        contributions : ndarray of shape (m, F), or (m, F, T) for T binary tasks
+            Summed over the kernels and with ``intercept_`` added, these are the scores of the binary tasks: for
+            two classes and for one-vs-rest the decision function itself.
+        """
+        check_is_fitted(self)
+        shares = self._test_stack(X).apply(self.dual_coef_.T)
+        weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_.T[:, None, :]
+        shares = np.moveaxis(weights * shares, 0, 1)
+        return shares[:, :, 0] if len(self.classes_) == 2 else shares
+
+
+def count_kernels(weights: NDArray) -> int:
+    """Kernels with a weight above 1e-8 of the largest, in any row of ``weights``."""
+    largest = np.atleast_2d(weights).max(axis=0)
+    return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
+
+
+def _matching(previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int]) -> list[Any] | None:
+    """Starts for the problems out of an earlier solution, if it was of the same problems."""
+    if previous is None or previous[1].shape != shape[::-1]:
+        return None
+    weights, alpha = previous
+    return [(weights if weights.ndim == 1 else weights[t], alpha[t]) for t in range(len(alpha))]

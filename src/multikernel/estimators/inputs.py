@@ -1,0 +1,155 @@
+"""From a user's X to Gram stacks, at fit and at predict: features with kernels, or kernels as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from multikernel.gram import DenseStack, GramStack, family_stack, precomputed_stack
+from multikernel.gram.checks import PSD_CHOICES, check_sampled, check_test_stack, check_training_stack
+from multikernel.gram.clip import apply_clip, fit_clip
+from multikernel.kernels import FromDistance, FromFunction, KernelFamily, as_kernels
+from multikernel.kernels.columns import is_frame
+from multikernel.normalization import Normalization
+
+
+class KernelInput:
+    """Mixin of all estimators: makes training stacks, and stacks of new samples against training samples.
+
+    It relies on the parameters ``kernels``, ``normalize``, ``psd`` and ``memory``, and keeps what prediction needs:
+    fitted kernels, statistics of the normalisation, and the training rows that carry a coefficient. Gram
+    matrices are never kept.
+    """
+
+    kernels: Any
+    normalize: Any
+    psd: str
+    memory: Any
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = self._is_pairwise()
+        tags.input_tags.three_d_array = self._is_pairwise()
+        tags.input_tags.sparse = not self._is_pairwise()
+        return tags
+
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+
+    def _is_pairwise(self) -> bool:
+        """Whether X holds a column per training sample: kernels, or distances for ``FromDistance``."""
+        if self._is_precomputed():
+            return True
+        kernels = self.kernels if isinstance(self.kernels, (list, tuple)) else [self.kernels]
+        return any(getattr(kernel, "pairwise", False) for kernel in kernels)
+
+    # -- fit -------------------------------------------------------------------------------------------------
+
+    def _training_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
+        """Validate X and y together; returns the normalised square stack, and y."""
+        if self.psd not in PSD_CHOICES:
+            raise ValueError(f"psd={self.psd!r} is not one of {', '.join(map(repr, PSD_CHOICES))}.")
+        if self._is_pairwise():
+            stack, y = self._stack_of_pairs(X, y)
+        else:
+            stack, y = self._stack_of_features(X, y)
+        self.kernel_names_ = np.array(stack.names, dtype=object)
+        self._clipped: dict[int, NDArray] = {}
+        if self.psd == "clip":
+            self._clipped, stack = fit_clip(stack)
+        self._largest = stack.diagonal().max(axis=1, initial=0.0)
+        steps = "variance" if self.kernels is None and self.normalize is None else self.normalize
+        self._normalization = Normalization(steps)
+        return self._normalization.fit_apply(stack), y
+
+    def _stack_of_features(self, X: Any, y: Any) -> tuple[GramStack, Any]:
+        table = X
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        kernels = as_kernels(self.kernels)
+        names = getattr(self, "feature_names_in_", None)
+        by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
+        self._family = KernelFamily.fit(kernels, table if by_function and is_frame(table) else X, names)
+        self._X = X
+        stack = family_stack(self._family, X, memory=self.memory)
+        doubtful = [k for k, kernel in enumerate(self._family.kernels) if _is_doubtful(kernel)]
+        if self.psd == "raise" and doubtful:
+            check_sampled(stack, doubtful)
+        return stack, y
+
+    def _stack_of_pairs(self, X: Any, y: Any) -> tuple[GramStack, Any]:
+        from sklearn.utils import check_consistent_length, column_or_1d
+
+        self._family: Any = None
+        self._X: Any = None
+        if not self._is_precomputed():
+            pairs = _as_pairs(X)
+            self._family = KernelFamily.fit(self.kernels, pairs)
+            array = self._family.evaluate(pairs)
+            stack: GramStack = DenseStack.owning(array, self._family.names)
+        else:
+            stack = X if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
+        if isinstance(stack, DenseStack):
+            check_training_stack(stack, self.psd)
+        elif self.psd == "raise":
+            check_sampled(stack, range(stack.n_kernels))
+        check_consistent_length(stack, y)
+        self.n_features_in_ = stack.shape[1]
+        return stack, y if np.ndim(y) == 2 else column_or_1d(y, warn=True)
+
+    def _keep_training_rows(self, support: NDArray[np.intp]) -> None:
+        """Drop everything that prediction does not need, given the rows that carry a coefficient."""
+        self._n_train = self.n_features_in_ if self._X is None else self._X.shape[0]
+        whole = self._normalization.needs_all_columns or bool(self._clipped)
+        self._columns = None if whole else support
+        if self._X is not None and not whole:
+            self._X = self._X[support]
+        if self._columns is not None:
+            self._normalization = self._normalization.take_columns(support)
+        self._support = support
+
+    # -- predict -----------------------------------------------------------------------------------------------
+
+    def _test_stack(self, X: Any) -> GramStack:
+        """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
+        if self._X is not None:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+            stack = family_stack(self._family, X, self._X, memory=self.memory)
+        else:
+            stack = self._test_stack_of_pairs(X)
+            if self._columns is not None:
+                stack = stack.take(columns=self._columns)
+        stack = self._normalization.apply(apply_clip(stack, self._clipped))
+        return stack if self._columns is not None else stack.take(columns=self._support)
+
+    def _test_stack_of_pairs(self, X: Any) -> GramStack:
+        if self._family is not None:
+            pairs = _as_pairs(X)
+            if pairs.shape[1] != self._n_train:
+                raise ValueError(
+                    f"X has {pairs.shape[1]} columns, but the model was trained on {self._n_train} samples: pass "
+                    "distances between new samples (rows) and all training samples (columns)."
+                )
+            similarity = np.ones((len(self._family), len(pairs)))  # exp(-0)
+            array = self._family.evaluate(pairs)
+            return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity)
+        stack = X if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
+        return check_test_stack(stack, self._n_train, self.kernel_names_, self._largest)
+
+
+def _as_pairs(X: Any) -> NDArray:
+    """Distances as an array (n, m) or (n, m, F)."""
+    array = np.moveaxis(X.to_array(), 0, -1) if isinstance(X, GramStack) else np.asarray(X)
+    if array.ndim not in (2, 3):
+        raise ValueError(f"distances have shape {array.shape}: pass (n, n, F) or one matrix (n, n).")
+    if not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"distances contain NaN or infinity, the first at {place}: remove or impute those samples.")
+    return array
+
+
+def _is_doubtful(kernel: Any) -> bool:
+    """Whether a kernel may turn out not to be positive semi-definite."""
+    return not kernel.psd or type(kernel) in (FromFunction, FromDistance)

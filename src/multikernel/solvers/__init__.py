@@ -1,0 +1,1 @@
+"""Solvers: one paper, one file, one public function; no estimator, no validation of input."""

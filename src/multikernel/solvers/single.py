@@ -1,0 +1,62 @@
+"""The SVM on one kernel: what is left of multiple kernel learning when the weights are fixed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.certificate import Certificate
+from multikernel.inner.operators import KernelOperator, as_operator
+from multikernel.inner.svm import CSVM, NuSVM
+from multikernel.monitor import Monitor
+
+
+class OneKernelProblem:
+    """An SVM on a kernel whose weights are given.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n, n) or kernel operator
+        The combined kernel.
+    inner : CSVM or NuSVM
+        The SVM's dual.
+    weights : ndarray of shape (F,)
+        Weights that made the kernel.
+    """
+
+    def __init__(self, kernel: NDArray | KernelOperator, inner: CSVM | NuSVM, weights: NDArray):
+        self.operator = as_operator(kernel)
+        self.inner = inner
+        self.weights = weights
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """The given weights, and a feasible alpha."""
+        return self.weights, self.inner.start()
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """Primal and dual value of the SVM at ``alpha``."""
+        return self.inner.certificate(self.operator.matvec(alpha), alpha)
+
+    def intercept(self, weights: NDArray, alpha: NDArray) -> float:
+        """The bias with the least loss."""
+        return self.inner.intercept(self.operator.matvec(alpha), alpha)
+
+
+def single_svm(
+    problem: OneKernelProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+) -> None:
+    """Solve the SVM, telling the monitor after each burst of the engine; the monitor has the result."""
+
+    def watch(alpha: NDArray) -> bool:
+        return monitor(problem.weights, alpha)
+
+    warm = None if start is None else start[1]
+    _, alpha = problem.inner.solve(
+        problem.operator, warm, tol=monitor.tol, max_iter=max_iter, monitor=watch, warn=False
+    )
+    if monitor.current is None or not np.array_equal(alpha, monitor.current[1]):
+        monitor(problem.weights, alpha)
