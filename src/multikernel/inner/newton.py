@@ -65,18 +65,21 @@ def newton_step(
     Two steps are compared, since either can be far better than the other: along the direction until the first bound,
     and towards the projection of the full step on the box, with an exact line search.
     """
+    parts = {0: (), 1: (slice(None),), 2: (slice(0, split), slice(split, None))}[n_groups]
     d = newton_direction(A, g, split, n_groups)
     if not np.isfinite(d).all():
         return b, False
+    for part in parts:
+        # a nearly singular A leaves sums that are zero only to many digits less than d has
+        d[part] -= d[part].mean() if len(d[part]) else 0.0
     blocked = _step_to_first_bound(d, b, lo, hi)
-    target = np.clip(b + d, lo, hi)
-    if blocked >= 1.0:
-        return target, True
-    slices = {0: (), 1: (slice(None),), 2: (slice(0, split), slice(split, None))}[n_groups]
-    for part in slices:
-        target[part] = project_to_sum((b + d)[part], lo[part], hi[part], float(b[part].sum()))
-    straight = np.clip(b + blocked * d, lo, hi)
-    return _better(A, g, b, straight, target), False
+    ends = [np.clip(b + blocked * d, lo, hi)]
+    if blocked < 1.0:
+        bent = np.clip(b + d, lo, hi)
+        for part in parts:
+            bent[part] = project_to_sum((b + d)[part], lo[part], hi[part], float(b[part].sum()))
+        ends.append(bent)
+    return _best_end(A, g, b, ends), blocked >= 1.0
 
 
 def _step_to_first_bound(d: Vector, b: Vector, lo: Vector, hi: Vector) -> float:
@@ -85,10 +88,10 @@ def _step_to_first_bound(d: Vector, b: Vector, lo: Vector, hi: Vector) -> float:
     return float(min(room.min(initial=np.inf), 1.0))
 
 
-def _better(A: NDArray, g: Vector, b: Vector, straight: Vector, bent: Vector) -> Vector:
-    """The better of two ends, each after an exact line search from ``b``; ``b`` where neither descends."""
+def _best_end(A: NDArray, g: Vector, b: Vector, ends: list[Vector]) -> Vector:
+    """Where the objective is least on the segments from ``b`` to the ends; ``b`` where none descends."""
     best, best_change = b, 0.0
-    for end in (straight, bent):
+    for end in ends:
         d = end - b
         slope, curvature = float(g @ d), float(d @ (A @ d))
         t = 1.0 if curvature <= -slope else -slope / curvature

@@ -77,6 +77,7 @@ class _SVM:
         max_iter: int = 1000,
         monitor: Callable[[Vector], bool] | None = None,
         working_size: int | None = None,
+        warn: bool = True,
     ) -> tuple[float, Vector]:
         """Solve the dual on the kernel ``K``.
 
@@ -96,6 +97,8 @@ class _SVM:
             would have.
         working_size : int, optional
             Largest working set; by default all variables for an array, 2,000 for an operator.
+        warn : bool
+            Whether to warn when ``tol`` was not reached; a caller that judges the result itself need not.
 
         Returns
         -------
@@ -128,7 +131,7 @@ class _SVM:
             working_size=working_size,
             monitor=watch,
         )
-        if gap > tol and not any(stopped):
+        if warn and gap > tol and not any(stopped):
             self._warn(gap, tol, len(stopped), max_iter)
         return self.linear(alpha) - 0.5 * float(alpha @ scores), alpha
 
