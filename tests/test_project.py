@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import doctest
 import importlib
 import json
@@ -119,6 +120,16 @@ def test_every_public_estimator_is_in_the_reference_and_among_the_models():
     for page in ("api.md", "models.md"):
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         assert [name for name in estimators if name not in text] == [], f"missing on docs/{page}"
+
+
+def test_every_option_on_the_command_line_page_exists():
+    from multikernel.cli.parser import build_parser
+
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    commands = next(a.choices for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    assert set(re.findall(r"`multikernel (\w+)`", page)) == set(commands)
+    known = {option for parser in commands.values() for option in parser._option_string_actions}
+    assert set(re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", page)) <= known
 
 
 def test_the_changelog_has_the_current_version():
