@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from ..threads import over_rows
 from .bandwidth import fitted_bandwidth
 from .columns import describe, resolve_columns
 from .quantities import Quantity
-from .windows import Prepared, TrainingSet, in_chunks
+from .windows import Prepared, TrainingSet
 
 
 class Kernel(BaseEstimator):
@@ -62,7 +63,7 @@ class Kernel(BaseEstimator):
         return self
 
     def _fit_columns(self, training: TrainingSet) -> None:
-        if training.X.ndim != 2:
+        if len(training.X.shape) != 2:
             raise ValueError(
                 f"kernel {self.label!r} needs features of shape (n, d), but X has shape {training.X.shape}. "
                 'For matrices of distances use FromDistance, for kernel matrices "precomputed".'
@@ -178,10 +179,9 @@ def _shown(bandwidth: Any) -> str:
 
 def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:
     """out = exp(−distances / bandwidth), on all cores."""
-    factor = distances.dtype.type(-1.0 / bandwidth)
+    from ..compiled import pairwise
 
-    def fill(distances: np.ndarray, out: np.ndarray) -> None:
-        np.multiply(distances, factor, out=out)
-        np.exp(out, out=out)
-
-    in_chunks(fill, distances, out)
+    distances = np.ascontiguousarray(distances)
+    loop = pairwise.exponential_float32 if out.dtype == np.float32 else pairwise.exponential_float64
+    factor = out.dtype.type(-1.0 / bandwidth)
+    over_rows(lambda r0, r1: loop(distances, factor, out, r0, r1), len(out), work=2 * out.size)

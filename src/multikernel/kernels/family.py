@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .base import Kernel
-from .columns import names_of
+from .columns import is_frame, names_of
 from .windows import Prepared, TrainingSet, Window, row_blocks
 
 KEEP_BYTES = 256 * 2**20
@@ -71,7 +71,7 @@ class KernelFamily:
                 "one X cannot be both. Compute one kind first and pass everything precomputed."
             )
         family = cls(fitted)
-        if training.kept:
+        if training.kept and not is_frame(training.X):
             family._kept = _Kept(training)
         return family
 
@@ -219,8 +219,7 @@ class _Kept:
 def _checksum(X: Any) -> int:
     if sparse.issparse(X):
         return zlib.crc32(X.data, zlib.crc32(X.indices))
-    values = X if isinstance(X, np.ndarray) else X.to_numpy()
-    return zlib.crc32(memoryview(np.ascontiguousarray(values)).cast("B"))
+    return zlib.crc32(np.ascontiguousarray(X).data)
 
 
 def _check_features(kernel: Kernel, X: Any) -> None:

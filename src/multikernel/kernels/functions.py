@@ -142,8 +142,9 @@ class Polynomial(InnerProductKernel):
             base = values * gamma
             base += coef0
             out[...] = base
-            for _ in range(degree - 1):  # a few products cost far less than a general power
-                out *= base
+            with np.errstate(over="ignore"):  # the family names the kernel that overflows
+                for _ in range(degree - 1):  # a few products cost far less than a general power
+                    out *= base
 
         in_chunks(fill, values, out)
 

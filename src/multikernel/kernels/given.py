@@ -96,14 +96,19 @@ class FromDistance(PairwiseKernel, DistanceKernel):
         self.bandwidth, self.columns, self.name = bandwidth, columns, name
 
     def _fit_parameters(self, training: TrainingSet) -> None:
-        values = training.prepared.rows(self._quantity()).data
-        if values.min() < 0:
-            row, column = np.unravel_index(values.argmin(), values.shape)
-            raise ValueError(
-                f"kernel {self.label!r}: distances cannot be negative, but entry ({row}, {column}) is "
-                f'{values.min():g}. For a matrix of kernel values use "precomputed".'
-            )
+        self._refuse_negative(training.prepared.rows(self._quantity()).data)
         super()._fit_parameters(training)
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        self._refuse_negative(values)
+        super()._apply(values, out)
+
+    def _refuse_negative(self, values: np.ndarray) -> None:
+        if values.size and values.min() < 0:
+            raise ValueError(
+                f"kernel {self.label!r}: distances cannot be negative, but the smallest is {values.min():g}. "
+                'For a matrix of kernel values use "precomputed".'
+            )
 
     def _diagonal(self, X: Prepared) -> np.ndarray:
         return np.exp(-self._given_diagonal(X) / self.bandwidth_)
