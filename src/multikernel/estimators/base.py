@@ -126,8 +126,6 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         if self.class_weight is not None:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
             weight = weight * factors[np.searchsorted(self.classes_, y)]
-        if not (weight > 0).any():
-            raise ValueError("all sample weights are zero: no sample is left to learn from.")
         return weight
 
     def _checkpoint(self, stack: GramStack, signs: NDArray, weight: NDArray) -> Checkpoint | None:

@@ -1,0 +1,258 @@
+"""Long fits: progress, callbacks, time limits, Ctrl-C, checkpoints that survive a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+
+from multikernel import KernelAverageClassifier
+from multikernel.certificate import Certificate
+from multikernel.checkpoint import Checkpoint
+from multikernel.files import DataError
+from multikernel.kernels import RBF
+from multikernel.monitor import Monitor
+from multikernel.session import Session
+
+X, y = load_iris(return_X_y=True)
+
+
+class Countdown:
+    """A problem whose gap is ``alpha[0]``, certified against an optimum of 1."""
+
+    def start(self):
+        return np.ones(2) / 2, np.array([1.0, 0.0])
+
+    def certificate(self, weights, alpha):
+        return Certificate(primal=1.0, dual=1.0 - alpha[0])
+
+
+def halve(problem, monitor, start, pause=0.0):
+    weights, alpha = problem.start() if start is None else start
+    for _ in range(60):
+        alpha = np.array([alpha[0] / 2, alpha[1] + 1])
+        time.sleep(pause)
+        if monitor(weights, alpha):
+            break
+
+
+def test_results_come_in_order_with_history_and_certificate():
+    results = Session(tol=1e-3, n_jobs=2).run([Countdown()] * 3, halve)
+    for k, result in enumerate(results):
+        assert result.converged
+        assert result.stopped == "converged"
+        assert result.n_iter == 10
+        assert_array_equal(result.alpha, [2.0**-10, 10])
+        assert {row["problem"] for row in result.history} == {k}
+        assert [row["gap"] for row in result.history] == [2.0**-i for i in range(1, 11)]
+
+
+def test_the_best_solution_is_kept_when_the_last_is_worse():
+    monitor = Monitor(Countdown(), tol=1e-9)
+    for gap in (0.5, 0.1, 0.3):
+        monitor(np.ones(1), np.array([gap]))
+    assert monitor.result().certificate.gap == pytest.approx(0.1)
+    assert_array_equal(monitor.current[1], [0.3])
+
+
+def test_time_spent_monitoring_is_off_the_clock():
+    monitor = Monitor(Countdown(), tol=1e-9, on_record=lambda row, monitor: time.sleep(0.2))
+    monitor(np.ones(1), np.ones(1))
+    monitor(np.ones(1), np.ones(1))
+    assert monitor.history[-1]["time"] < 0.1
+
+
+def test_a_problem_without_a_dual_never_converges():
+    class Blind(Countdown):
+        def certificate(self, weights, alpha):
+            return Certificate(primal=1.0, dual=float("nan"))
+
+    monitor = Monitor(Blind(), tol=1e9)
+    assert not monitor(np.ones(1), np.ones(1))
+    assert not monitor.result().converged
+
+
+def test_a_callback_stops_the_fit_and_is_told_about():
+    rows = []
+
+    def callback(row):
+        rows.append(row)
+        return len(rows) == 4
+
+    with pytest.warns(ConvergenceWarning, match="the callback asked to stop at a relative duality gap of 0.06"):
+        (result,) = Session(callback=callback).run([Countdown()], halve)
+    assert len(rows) == 4
+    assert result.stopped == "callback"
+
+
+def test_max_time_stops_and_problems_not_begun_get_their_start():
+    with pytest.warns(ConvergenceWarning, match="max_time was reached"):
+        results = Session(tol=1e-9, max_time=0.05).run(
+            [Countdown()] * 3, lambda problem, monitor, start: halve(problem, monitor, start, 0.02)
+        )
+    assert [result.stopped for result in results] == ["time"] * 3
+    assert_array_equal(results[2].alpha, Countdown().start()[1])
+
+
+def test_an_error_in_one_problem_is_raised():
+    def fail(problem, monitor, start):
+        raise ZeroDivisionError("in the solver")
+
+    with pytest.raises(ZeroDivisionError, match="in the solver"):
+        Session().run([Countdown()] * 2, fail)
+
+
+def test_ctrl_c_leaves_the_best_solution_so_far():
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.warns(ConvergenceWarning, match="it was interrupted"):
+        (result,) = Session(tol=1e-30).run(
+            [Countdown()], lambda problem, monitor, start: halve(problem, monitor, start, 0.05)
+        )
+    assert result.stopped == "interrupted"
+    assert 1 <= result.n_iter < 40
+
+
+def test_a_checkpoint_resumes_where_it_was(tmp_path):
+    path = tmp_path / "state.npz"
+    calls = []
+
+    def callback(row):
+        calls.append(row)
+        return len(calls) == 5
+
+    with pytest.warns(ConvergenceWarning):
+        Session(callback=callback, checkpoint=Checkpoint(path, "a")).run([Countdown()], halve)
+    assert path.exists()
+    (resumed,) = Session(checkpoint=Checkpoint(path, "a")).run([Countdown()], halve)
+    (straight,) = Session().run([Countdown()], halve)
+    assert_array_equal(resumed.alpha, straight.alpha)
+    assert resumed.n_iter == straight.n_iter
+    assert not path.exists()
+
+
+def test_a_checkpoint_of_another_fit_or_a_broken_one_is_refused(tmp_path):
+    path = tmp_path / "state.npz"
+    monitor = Monitor(Countdown())
+    monitor(np.ones(2), np.ones(2))
+    Checkpoint(path, "a").write([monitor], set())
+    with pytest.raises(DataError, match="belongs to another fit"):
+        Checkpoint(path, "b").restore([Monitor(Countdown())])
+    stored = path.read_bytes()
+    path.write_bytes(stored[: len(stored) // 2])
+    with pytest.raises(DataError, match="cannot be read"):
+        Checkpoint(path, "a").restore([Monitor(Countdown())])
+
+
+FIT = """
+    import json, sys, time, warnings
+    import numpy as np
+    import multikernel.checkpoint
+    from multikernel import KernelAverageClassifier
+    from multikernel.kernels import RBF
+
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (np.abs(X[:, :2]).sum(axis=1) + rng.normal(size=300)).round().astype(int).clip(0, 3)
+    slow = float(sys.argv[2])
+
+    def callback(row):
+        time.sleep(slow)
+
+    model = KernelAverageClassifier(
+        [RBF(), RBF(bandwidth="0.25*mean")], C=50.0, tol=1e-7, checkpoint=sys.argv[1], callback=callback
+    )
+    model.fit(X, y)
+    print(json.dumps([model.dual_coef_.tolist(), model.intercept_.tolist()]))
+"""
+
+
+def test_a_killed_fit_goes_on_to_the_same_result(tmp_path):
+    script = tmp_path / "fit.py"
+    script.write_text(textwrap.dedent(FIT))
+    path = tmp_path / "state.npz"
+    straight = subprocess.run([sys.executable, script, tmp_path / "other.npz", "0"], capture_output=True, check=True)
+    victim = subprocess.Popen([sys.executable, script, path, "1.0"], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    victim.kill()
+    victim.wait()
+    assert path.exists()
+    resumed = subprocess.run([sys.executable, script, path, "0"], capture_output=True, check=True)
+    assert json.loads(resumed.stdout) == json.loads(straight.stdout)
+    assert not path.exists()
+
+
+def test_an_interrupted_estimator_is_usable_and_flagged():
+    threads = []
+
+    def callback(row):
+        if not threads:
+            threads.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)
+
+    model = KernelAverageClassifier([RBF()], callback=callback, tol=1e-14)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model.fit(X, y)
+    assert not model.converged_
+    assert model.predict(X).shape == y.shape
+    assert (model.dual_gap_ >= 0).all()
+
+
+def test_warm_start_continues_from_the_previous_solution():
+    cold = KernelAverageClassifier([RBF()], C=10.0, tol=1e-8, warm_start=True).fit(X, y)
+    gaps = [row["relative_gap"] for row in cold.history_ if row["iteration"] == 0]
+    again = cold.fit(X, y)
+    assert all(row["relative_gap"] <= 1e-8 for row in again.history_ if row["iteration"] == 0)
+    assert len(gaps) == 3
+    other = cold.set_params(C=20.0).fit(X, y)
+    fresh = KernelAverageClassifier([RBF()], C=20.0, tol=1e-8).fit(X, y)
+    assert_allclose(other.objective_, fresh.objective_, rtol=1e-7)
+    smaller = cold.fit(X[:140], y[:140])
+    assert smaller.dual_coef_.shape[1] == len(smaller.support_)
+
+
+def test_progress_is_shown_when_asked(capsys):
+    KernelAverageClassifier([RBF()], verbose=True).fit(X, y)
+    shown = capsys.readouterr().err
+    assert "KernelAverageClassifier" in shown
+    assert "3/3" in shown
+    KernelAverageClassifier([RBF()]).fit(X, y)
+    assert capsys.readouterr().err == ""
+
+
+def test_scikit_learn_callbacks_are_called():
+    pytest.importorskip("sklearn.callback")
+
+    class Recorder:
+        def __init__(self):
+            self.events = []
+
+        def setup(self, estimator, context):
+            self.events.append("setup")
+
+        def on_fit_task_begin(self, estimator, context):
+            self.events.append(f"begin {context.task_name}")
+
+        def on_fit_task_end(self, estimator, context):
+            self.events.append(f"end {context.task_name}")
+
+        def teardown(self, estimator, context):
+            self.events.append("teardown")
+
+    recorder = Recorder()
+    KernelAverageClassifier([RBF()]).set_callbacks(recorder).fit(X, y)
+    assert recorder.events[:2] == ["setup", "begin fit"]
+    assert recorder.events[-2:] == ["end fit", "teardown"]
+    assert recorder.events.count("begin iteration") == recorder.events.count("end iteration") >= 3
