@@ -112,6 +112,26 @@ def _mark(k, b, lo, hi, up, down):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def fetch(source, index, K, ready, i):
+    """Fill row i of K, the block ``source[index][:, index]``, unless it is there already.
+
+    SMO on a working set touches a fraction of its rows, and copying a row costs as much as a few steps.
+    """
+    if not ready[i]:
+        row, target = source[index[i]], K[i]
+        for c in range(index.size):
+            target[c] = row[index[c]]
+        ready[i] = True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fetch_rows(source, index, K, ready, rows):
+    """Fill the given rows of K (see :func:`fetch`)."""
+    for r in range(rows.size):
+        fetch(source, index, K, ready, rows[r])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _move_pair(i, j, step, b, lo, hi):
     """Raise b[i] and lower b[j] by ``step``, or by what their bounds allow; return the step made."""
     room_i, room_j = hi[i] - b[i], b[j] - lo[j]
@@ -122,9 +142,10 @@ def _move_pair(i, j, step, b, lo, hi):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pair_smo(K, diagonal, tau, lo, hi, split, b, g, eps, max_iter):
+def pair_smo(source, index, K, ready, diagonal, tau, lo, hi, split, b, g, eps, max_iter):
     """SMO on pairs, second-order selection, the sums of b[:split] and of b[split:] held fixed.
 
+    Rows of K are fetched from ``source`` as they are needed (see :func:`fetch`).
     Invariant: g = Kb − p. Updates b and g in place; returns (worst KKT violation, iterations). Ends when the
     violation is at most ``eps``, after ``max_iter`` steps, or when no step gains anything any more.
     """
@@ -132,6 +153,7 @@ def pair_smo(K, diagonal, tau, lo, hi, split, b, g, eps, max_iter):
     up, down = np.empty(n), np.empty(n)
     for k in range(n):
         _mark(k, b, lo, hi, up, down)
+    fetch(source, index, K, ready, 0)  # the first pass adds zero times this row
     i, j, step, violation = 0, 0, 0.0, np.inf
     for iteration in range(max_iter):
         first, top, bottom = _update_and_choose(K[i], K[j], step, g, up, down, 0, split)
@@ -144,9 +166,11 @@ def pair_smo(K, diagonal, tau, lo, hi, split, b, g, eps, max_iter):
         if not violation > eps:
             return max(violation, 0.0), iteration
         i = first
+        fetch(source, index, K, ready, i)
         j, slope, curvature = _second_choice(K[i], diagonal, diagonal[i], tau, g, down, top, start, stop)
         if j < 0:
             return violation, iteration
+        fetch(source, index, K, ready, j)
         step = _move_pair(i, j, slope / curvature, b, lo, hi)
         _mark(i, b, lo, hi, up, down)
         _mark(j, b, lo, hi, up, down)
@@ -198,9 +222,10 @@ def _update_and_choose_single(Ki, step, g, up, down, scale):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def single_smo(K, diagonal, tau, lo, hi, b, g, eps, max_iter):
+def single_smo(source, index, K, ready, diagonal, tau, lo, hi, b, g, eps, max_iter):
     """Coordinate descent on the box alone, always on the variable that gains most.
 
+    Rows of K are fetched from ``source`` as they are needed (see :func:`fetch`).
     Invariant: g = Kb − p. Updates b and g in place; returns (worst KKT violation, iterations).
     """
     n = b.size
@@ -208,12 +233,14 @@ def single_smo(K, diagonal, tau, lo, hi, b, g, eps, max_iter):
     for k in range(n):
         _mark(k, b, lo, hi, up, down)
         scale[k] = 1.0 / max(diagonal[k], tau)
+    fetch(source, index, K, ready, 0)  # the first pass adds zero times this row
     i, step, violation = 0, 0.0, np.inf
     for iteration in range(max_iter):
         choice, violation = _update_and_choose_single(K[i], step, g, up, down, scale)
         if not violation > eps or choice < 0:
             return violation, iteration
         i = choice
+        fetch(source, index, K, ready, i)
         target = min(max(b[i] - g[i] * scale[i], lo[i]), hi[i])
         step = target - b[i]
         b[i] = target

@@ -180,16 +180,15 @@ def interior_point(
     Returns
     -------
     inside, snapped : ndarray of shape (m,)
-        A point strictly inside the box, and the same with every entry at its bound where the multiplier of that bound says it
-        belongs; the sums of the second are for the caller to settle.
+        A point strictly inside the box, and the same with the entries at their bounds where the multipliers say
+        so; the sums of the second are for the caller to settle.
 
     Examples
     --------
     >>> import numpy as np
     >>> from multikernel.inner.interior import interior_point
-    >>> inside, _ = interior_point(
-    ...     np.eye(2), np.array([1.0, -1.0]), np.array([0.0, -5.0]), np.array([5.0, 0.0]), np.ones((2, 1)), np.zeros(1)
-    ... )
+    >>> bounds = np.array([0.0, -5.0]), np.array([5.0, 0.0])
+    >>> inside, _ = interior_point(np.eye(2), np.array([1.0, -1.0]), *bounds, np.ones((2, 1)), np.zeros(1))
     >>> inside.round(6)
     array([ 1., -1.])
     """

@@ -51,11 +51,12 @@ class DenseOperator:
     def __init__(self, K: NDArray, *, threads: bool = True):
         self.K = _as_kernel_array(K)
         self.threads = threads
+        self._diagonal = self.K.diagonal().astype(np.float64)
         self.shape = self.K.shape
 
     def diagonal(self) -> NDArray[np.float64]:
         """Diagonal as float64, shape (n,)."""
-        return self.K.diagonal().astype(np.float64)
+        return self._diagonal
 
     def submatrix(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray:
         """Contiguous copy of K[rows][:, columns]."""

@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.certificate import Certificate
+from multikernel.inner.decomposition import Decomposition
 from multikernel.inner.feasible import fill_sum, weighted_quantile
 from multikernel.inner.operators import DenseOperator, KernelOperator, as_operator
-from multikernel.inner.qp import BoxProblem, solve_qp
+from multikernel.inner.qp import BoxProblem
 
 Vector = NDArray[np.float64]
 
@@ -121,16 +122,17 @@ class _SVM:
             stopped.append(monitor is not None and bool(monitor(alpha)))
             return stopped[-1]
 
-        alpha, scores, gap = solve_qp(
+        run = Decomposition(
             operator,
             self.problem,
-            self.start() if warm is None else self._checked(warm, "warm"),
             lambda scores, alpha: self.certificate(scores, alpha).relative_gap,
             tol=tol,
-            max_iter=max_iter,
             working_size=working_size,
-            monitor=watch,
         )
+        start = self.start() if warm is None else self._checked(warm, "warm")
+        alpha, scores, gap = run.solve(start, max_iter, watch)
+        if not np.isfinite(gap):
+            raise ValueError("The kernel has entries that are not finite, or too large to add up. Clean or scale it.")
         if warn and gap > tol and not any(stopped):
             self._warn(gap, tol, len(stopped), max_iter)
         return self.linear(alpha) - 0.5 * float(alpha @ scores), alpha

@@ -1,0 +1,157 @@
+"""Solve the SVMs' quadratic program by decomposition, in bursts that carry nothing over but b.
+
+A burst chooses working sets one after the other, solves (QP) on each, the other variables fixed, and lets the
+gradient follow. The next burst computes the gradient afresh from b, so a run resumed from a stored b goes on
+as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.inner.interior import interior_point
+from multikernel.inner.operators import KernelOperator
+from multikernel.inner.qp import BoxProblem, choose
+from multikernel.inner.working_set import WorkingSet
+
+Vector = NDArray[np.float64]
+
+# Working sets in a burst.
+ROUNDS = 4
+# A burst that leaves more than this share of the gap is not getting anywhere with SMO.
+SLOW = 0.3
+# Up to this many variables the interior-point method takes all of them.
+SMALL = 1500
+
+
+@dataclass
+class Decomposition:
+    """One solve: the kernel, the problem, what judges a point, and how far to go.
+
+    Parameters
+    ----------
+    operator : KernelOperator
+        The kernel.
+    problem : BoxProblem
+        The rest of (QP).
+    relative_gap : callable
+        Relative duality gap from (scores, b), scores = K @ b.
+    tol : float
+        Gap to reach.
+    working_size : int
+        Largest working set.
+    """
+
+    operator: KernelOperator
+    problem: BoxProblem
+    relative_gap: Callable[[Vector, Vector], float]
+    tol: float
+    working_size: int
+
+    def solve(self, b: Vector, max_iter: int, monitor: Callable[[Vector], bool]) -> tuple[Vector, Vector, float]:
+        """Bursts from ``b`` until the gap is small, or the monitor says stop, or nothing moves any more.
+
+        Returns
+        -------
+        b, scores : ndarray of shape (n,)
+            Feasible point and K @ b.
+        gap : float
+            Relative duality gap there.
+        """
+        b = self.problem.feasible(b)
+        scores = self.operator.matvec(b)
+        gap = self.relative_gap(scores, b)
+        for burst in range(max_iter):
+            if not gap > self.tol:
+                break
+            if burst:
+                # afresh from b: nothing else is carried from burst to burst
+                scores = self.operator.matvec(b)
+                gap = self.relative_gap(scores, b)
+            before = b
+            b, scores, gap = self.burst(b, scores, gap)
+            if monitor(b) or np.array_equal(b, before):
+                break
+        return b, scores, gap
+
+    def burst(self, b: Vector, scores: Vector, gap: float) -> tuple[Vector, Vector, float]:
+        """A few working sets, then the interior-point method if they did not bring the gap down."""
+        start = gap
+        b, g = b.copy(), scores - self.problem.p
+        for _ in range(ROUNDS):
+            g = self._round(b, g, gap)
+            gap = self.relative_gap(g + self.problem.p, b)
+            if not gap > 0.5 * self.tol:
+                break
+        else:
+            if gap > SLOW * start:
+                return self._interior_round(b, g + self.problem.p, gap)
+        return self.problem.feasible(b), g + self.problem.p, gap
+
+    def _round(self, b: Vector, g: Vector, gap: float) -> Vector:
+        """Improve ``b`` in place on one working set; return the gradient there."""
+        index, worst = choose(self.problem, g, b, self.working_size)
+        most = len(index) > 0.5 * len(b) and len(b) <= self.working_size
+        if most:
+            index = self.problem.ordered(np.ones(len(b), dtype=bool))
+        work = WorkingSet(self.operator, self.problem, index, g, b)
+        if most:
+            # many variables still move: find out roughly which will be where
+            work.smo(0.1 * worst, len(b))
+        else:
+            work.solve(self._target(worst, gap), 10)
+        change = np.zeros(len(b))
+        change[index] = work.b - b[index]
+        b[index] = work.b
+        if most:
+            g = np.empty(len(b))
+            g[index] = work.g
+            return g
+        return g + self.operator.matvec(change)
+
+    def _target(self, worst: float, gap: float) -> float:
+        """KKT violation to reach on a working set: what makes the gap small enough, but not all at once."""
+        return worst * min(max(0.3 * self.tol / gap, FASTEST), 0.1)
+
+    def _interior_round(self, b: Vector, scores: Vector, gap: float) -> tuple[Vector, Vector, float]:
+        """The interior-point method on one working set; what came in if that is not better."""
+        problem = self.problem
+        index, _ = choose(problem, scores - problem.p, b, self.working_size)
+        movable = problem.hi > problem.lo
+        if movable.sum() <= min(self.working_size, SMALL):
+            index = problem.ordered(movable)
+        if len(index) < 2:
+            return problem.feasible(b), scores, gap
+        best = problem.feasible(b), scores, gap
+        for candidate in self._interior_points(index, b, scores):
+            moved = b.copy()
+            moved[index] = candidate
+            moved = problem.feasible(moved)
+            moved_scores = scores + self.operator.matvec(moved - b)
+            moved_gap = self.relative_gap(moved_scores, moved)
+            if moved_gap <= max(best[2], 0.5 * self.tol):
+                best = moved, moved_scores, moved_gap
+        return best
+
+    def _interior_points(self, index: NDArray[np.intp], b: Vector, scores: Vector) -> tuple[Vector, Vector]:
+        problem = self.problem
+        K = self.operator.submatrix(index, index)
+        groups = np.zeros((len(index), len(problem.groups)))
+        for k, group in enumerate(problem.groups):
+            groups[:, k] = np.isin(index, group)
+        return interior_point(
+            K,
+            problem.p[index] - (scores[index] - K @ b[index]),
+            problem.lo[index],
+            problem.hi[index],
+            groups,
+            groups.T @ b[index],
+            tol=0.1 * self.tol,
+        )
+
+
+FASTEST = 0.003
