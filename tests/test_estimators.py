@@ -124,9 +124,7 @@ def test_best_kernel_is_the_one_that_cross_validates_best():
     X = np.hstack([noise, IRIS_X])
     kernels = [RBF(columns=[0, 1], name="noise"), RBF(columns=[4, 5], name="petals"), RBF(columns=[2], name="length")]
     model = BestKernelClassifier(kernels, C=10.0).fit(X, IRIS_y)
-    alone = [
-        cross_val_score(KernelAverageClassifier([kernel], C=10.0), X, IRIS_y, cv=5).mean() for kernel in kernels
-    ]
+    alone = [cross_val_score(KernelAverageClassifier([kernel], C=10.0), X, IRIS_y, cv=5).mean() for kernel in kernels]
     assert model.kernel_names_[model.best_index_] == "petals"
     assert_allclose(model.kernel_scores_, alone, atol=0.03)
     assert_array_equal(model.weights_, [0, 1, 0])

@@ -81,17 +81,20 @@ class LazyStack(GramStack):
     """
 
     def __init__(self, family: Any, X: Any, Z: Any = None, *, memory: int, dtype: Any = np.float64):
-        self._family, self._X, self._Z = family, X, Z
-        self._rows: Indices = np.arange(X.shape[0])
         self.dtype = np.dtype(dtype)
+        self._family = family
+        # selecting, centring and scaling columns once, not for every block of rows
+        self._X = family.prepare(X, self.dtype)
+        self._Z = None if Z is None else family.prepare(Z, self.dtype)
+        self._rows: Indices = np.arange(len(self._X))
         self.names = tuple(family.names)
         self.symmetric = Z is None
-        self.shape = (X.shape[0], X.shape[0] if Z is None else Z.shape[0], len(family))
+        self.shape = (len(self._X), len(self._columns()), len(family))
         self._cache_bytes = int(memory)
         self._cache = self._new_cache()
 
     def _new_cache(self) -> RowCache:
-        return RowCache(self._X.shape[0], *self.shape[1:], self.dtype, self._cache_bytes)
+        return RowCache(len(self._X), *self.shape[1:], self.dtype, self._cache_bytes)
 
     def _columns(self) -> Any:
         return self._X if self._Z is None else self._Z
@@ -102,26 +105,26 @@ class LazyStack(GramStack):
         missing = ~self._cache.fetch(ids, block)
         if missing.any():
             wanted = ids[missing]
-            computed = self._family.evaluate(self._X[wanted], self._columns(), dtype=self.dtype)
+            computed = self._family.evaluate(self._X.take(wanted), self._columns(), dtype=self.dtype)
             self._cache.store(wanted, computed)
             block[:, missing] = computed
         return block
 
     def diagonal(self) -> NDArray[np.float64]:
-        return np.asarray(self._family.diagonal(self._X[self._rows]), dtype=np.float64)
+        return np.asarray(self._family.diagonal(self._X.take(self._rows)), dtype=np.float64)
 
     def _should_narrow(self, n_support: int) -> bool:
         # rows that are in the cache cost less whole than their columns cost to compute
-        return n_support < self.shape[1] and self._cache.n_rows < self._X.shape[0]
+        return n_support < self.shape[1] and self._cache.n_rows < len(self._X)
 
     def take(self, rows=None, columns=None, kernels=None) -> LazyStack:
         if columns is None and kernels is None:
             return self._take_rows(rows)
         ids = self._rows if rows is None else self._rows[np.asarray(rows, dtype=np.intp)]
         square = self.symmetric and same_indices(rows, columns)
-        Z = self._columns() if columns is None else self._columns()[np.asarray(columns, dtype=np.intp)]
+        Z = self._columns() if columns is None else self._columns().take(np.asarray(columns, dtype=np.intp))
         family = self._family if kernels is None else self._family.take(kernels)
-        return LazyStack(family, self._X[ids], None if square else Z, memory=0, dtype=self.dtype)
+        return LazyStack(family, self._X.take(ids), None if square else Z, memory=0, dtype=self.dtype)
 
     def _take_rows(self, rows: ArrayLike | None) -> LazyStack:
         """Rows of the same stack: they share its cache."""
