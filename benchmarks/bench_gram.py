@@ -37,37 +37,41 @@ def plain_pass(array: np.ndarray) -> None:
     over_rows(add, array.shape[1])
 
 
+def cases(array: np.ndarray) -> dict:
+    """Name -> function to time."""
+    n_kernels, n = array.shape[:2]
+    generator = np.random.default_rng(1)
+    stack = DenseStack(array)
+    order = generator.permutation(n)
+    view = stack[np.ix_(order, order)]
+    weights = np.full(n_kernels, 1.0 / n_kernels)
+    sparse_weights = np.where(np.arange(n_kernels) % 4 == 0, weights, 0.0)
+    alpha = generator.normal(size=n)
+    support = np.where(generator.random(n) < 0.2, alpha, 0.0)
+    return {
+        "np.add pass": lambda: plain_pass(array),
+        "combine": lambda: stack.combine(weights),
+        "combine, a quarter of the weights": lambda: stack.combine(sparse_weights),
+        "combine, shuffled view": lambda: view.combine(weights),
+        "quadratic_forms": lambda: stack.quadratic_forms(alpha),
+        "quadratic_forms, 20 % support vectors": lambda: stack.quadratic_forms(support),
+        "apply": lambda: stack.apply(alpha),
+        "apply, 20 % support vectors": lambda: stack.apply(support),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=3000)
     parser.add_argument("--kernels", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    generator = np.random.default_rng(0)
     print(f"{options.kernels} kernels, n = {options.samples}; ratio to one np.add pass over the same bytes")
     print(f"{'precision':>9} {'operation':<38} {'median s':>9} {'GB/s':>6} {'ratio':>6}")
     for dtype in (np.float32, np.float64):
-        half = generator.normal(size=(options.samples, options.samples)).astype(dtype)
-        base = half + half.T
-        array = np.stack([base * dtype(k + 1) for k in range(options.kernels)])
-        stack = DenseStack(array)
-        order = generator.permutation(options.samples)
-        view = stack[np.ix_(order, order)]
-        weights = np.full(options.kernels, 1.0 / options.kernels)
-        sparse_weights = np.where(np.arange(options.kernels) % 4 == 0, weights, 0.0)
-        alpha = generator.normal(size=options.samples)
-        support = np.where(generator.random(options.samples) < 0.2, alpha, 0.0)
-        cases = {
-            "np.add pass": lambda array=array: plain_pass(array),
-            "combine": lambda stack=stack: stack.combine(weights),
-            "combine, a quarter of the weights": lambda stack=stack: stack.combine(sparse_weights),
-            "combine, shuffled view": lambda view=view: view.combine(weights),
-            "quadratic_forms": lambda stack=stack: stack.quadratic_forms(alpha),
-            "quadratic_forms, 20 % support vectors": lambda stack=stack: stack.quadratic_forms(support),
-            "apply": lambda stack=stack: stack.apply(alpha),
-            "apply, 20 % support vectors": lambda stack=stack: stack.apply(support),
-        }
-        seconds = {name: median_seconds(case, options.repeats) for name, case in cases.items()}
+        half = np.random.default_rng(0).normal(size=(options.samples, options.samples)).astype(dtype)
+        array = np.stack([(half + half.T) * dtype(k + 1) for k in range(options.kernels)])
+        seconds = {name: median_seconds(case, options.repeats) for name, case in cases(array).items()}
         for name, value in seconds.items():
             ratio = value / seconds["np.add pass"]
             print(f"{np.dtype(dtype).name:>9} {name:<38} {value:9.4f} {array.nbytes / value / 1e9:6.1f} {ratio:6.2f}")

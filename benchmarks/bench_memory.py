@@ -2,8 +2,8 @@
 
     python benchmarks/bench_memory.py [--samples 20000] [--kernels 20] [--memory 2GB] [--features 20]
 
-Prints the storage chosen, the seconds, and the peak resident memory of the process beyond what it had after the imports
-and the data were in place. Dense float32 kernels would take 32 GB.
+Prints the storage chosen, the seconds, and the peak resident memory of the process beyond what it had when the
+imports and the data were in place. Dense float32 kernels would take 32 GB.
 """
 
 from __future__ import annotations

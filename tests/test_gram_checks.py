@@ -66,7 +66,7 @@ def test_kernels_first_is_recognised():
 
 @pytest.mark.parametrize("bad", [np.ones((3, 4)), np.ones(3), np.ones((2, 2, 2, 2))])
 def test_wrong_shapes_are_errors(bad):
-    with pytest.raises(ValueError, match="shape|square"):
+    with pytest.raises(ValueError, match=r"shape|square"):
         gram_stack(bad)
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -93,9 +93,10 @@ class Session:
 
         todo = [k for k in range(len(problems)) if k not in self._finished]
         # Solvers run on other threads, so that Ctrl-C reaches this one at once; their monitors then stop them.
+        futures: list[Future] = []
         with ThreadPoolExecutor(max(1, min(effective_n_jobs(self.n_jobs), len(problems)))) as pool:
-            futures = [pool.submit(work, k) for k in todo]
             try:
+                futures.extend(pool.submit(work, k) for k in todo)
                 wait(futures, return_when=FIRST_EXCEPTION)
             except KeyboardInterrupt:
                 self._interrupted = True

@@ -1,0 +1,68 @@
+"""Several tables about the same samples as one X, so that everything of scikit-learn works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+
+def join_views(views: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, dict[str, slice]]:
+    """Put tables side by side; returns the joint X and where each view's columns are.
+
+    Parameters
+    ----------
+    views : dict of name to table, or list of tables
+        Arrays, sparse matrices or data frames of shape (n, d_v), rows in the same order in all. A vector is taken
+        for one column. In a list views are called ``view0``, ``view1``, …
+
+    Returns
+    -------
+    X : ndarray or CSR matrix of shape (n, Σ d_v)
+        Sparse if any view is.
+    columns : dict of name to slice
+        To be used as ``columns=`` of kernels, or as ``views`` of
+        :func:`~multikernel.kernels.kernel_grid`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.kernels import kernel_grid
+    >>> from multikernel.views import join_views
+    >>> X, columns = join_views({"rna": np.zeros((5, 3)), "protein": np.ones((5, 2))})
+    >>> X.shape, columns
+    ((5, 5), {'rna': slice(0, 3, None), 'protein': slice(3, 5, None)})
+    >>> [kernel.label for kernel in kernel_grid(columns, ["rbf"], ["mean"])]
+    ['rbf(mean) on rna', 'rbf(mean) on protein']
+    """
+    named = dict(views) if isinstance(views, Mapping) else {f"view{v}": table for v, table in enumerate(views)}
+    if not named:
+        raise ValueError("there are no views to join: pass at least one table.")
+    tables = {name: _as_table(name, table) for name, table in named.items()}
+    lengths = {name: table.shape[0] for name, table in tables.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        raise ValueError(
+            f"views have different numbers of samples: {listed}. Rows must be the same samples in the same order; "
+            "drop or impute samples that are missing in a view."
+        )
+    ends = np.cumsum([table.shape[1] for table in tables.values()])
+    columns = {name: slice(int(end - table.shape[1]), int(end)) for (name, table), end in zip(tables.items(), ends)}
+    if any(sparse.issparse(table) for table in tables.values()):
+        return sparse.hstack(list(tables.values()), format="csr"), columns
+    return np.hstack(list(tables.values())), columns
+
+
+def _as_table(name: str, table: Any) -> Any:
+    if sparse.issparse(table):
+        return table
+    array = np.asarray(table)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(f"view {name!r} has shape {array.shape}: pass a table of shape (n, d).")
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"view {name!r} holds {array.dtype}, not numbers: encode categories and texts first.")
+    return array

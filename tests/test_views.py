@@ -1,0 +1,49 @@
+"""Lists and dicts of views become one X with known columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.datasets import load_iris
+
+from multikernel import KernelAverageClassifier
+from multikernel.kernels import RBF, kernel_grid
+from multikernel.views import join_views
+
+
+def test_views_keep_their_values_and_names():
+    a, b = np.arange(6.0).reshape(3, 2), pd.DataFrame({"x": [7.0, 8.0, 9.0]})
+    X, columns = join_views({"a": a, "b": b})
+    assert_array_equal(X[:, columns["a"]], a)
+    assert_array_equal(X[:, columns["b"]], b)
+    X, columns = join_views([a, np.arange(3)])
+    assert list(columns) == ["view0", "view1"]
+    assert X.shape == (3, 3)
+
+
+def test_sparse_views_make_a_sparse_matrix():
+    X, columns = join_views({"a": sparse.eye(3), "b": np.ones((3, 2))})
+    assert sparse.issparse(X)
+    assert_array_equal(X[:, columns["b"]].toarray(), np.ones((3, 2)))
+
+
+def test_joined_views_feed_an_estimator():
+    iris, y = load_iris(return_X_y=True)
+    X, columns = join_views({"sepals": iris[:, :2], "petals": iris[:, 2:]})
+    model = KernelAverageClassifier(kernel_grid(columns, [RBF()], ["mean"])).fit(X, y)
+    assert list(model.kernel_names_) == ["rbf(mean) on sepals", "rbf(mean) on petals"]
+
+
+@pytest.mark.parametrize(
+    ("views", "message"),
+    [
+        ({"a": np.ones((3, 2)), "b": np.ones((4, 2))}, "'a' has 3, 'b' has 4"),
+        ({}, "no views"),
+        ({"a": np.array([["x"]])}, "not numbers"),
+        ({"a": np.ones((2, 2, 2))}, "table of shape"),
+    ],
+)
+def test_views_that_do_not_fit_are_named(views, message):
+    with pytest.raises(ValueError, match=message):
+        join_views(views)
