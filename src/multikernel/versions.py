@@ -7,11 +7,10 @@ from importlib import metadata
 
 
 def multikernel_version() -> str:
-    """Version of the installed library; ``"unknown"`` when it runs from a folder without installation."""
-    try:
-        return metadata.version("multikernel")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+    """Version of the library that is running."""
+    from multikernel import __version__
+
+    return __version__
 
 
 def all_versions() -> dict[str, str]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
+from multikernel.compare.tuning import Split, candidates, n_fits
 from multikernel.estimators.registry import Method
 from multikernel.files import DataError, near_matches
-
-Split = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,8 @@ class Plan:
     grid: Mapping[str, Sequence[Any]] | None
 
     def candidates(self, method: Method) -> list[dict[str, Any]]:
-        """Parameters to try: the method's own grid, with the values that the caller gave for its axes."""
-        given = {k: v for k, v in (self.grid or {}).items() if k in method.estimator().get_params()}
-        axes = {**method.grid, **given}
-        return [dict(zip(axes, values)) for values in product(*axes.values())]
+        """Parameters of a method to try."""
+        return candidates(method, self.grid)
 
     def n_kernels(self) -> int:
         """Number of kernels F."""
@@ -48,8 +44,7 @@ class Plan:
         return fits * len(self.splits)
 
     def _fits(self, method: Method) -> int:
-        n_candidates = len(self.candidates(method))
-        return 1 + (n_candidates * self.inner_cv if n_candidates > 1 else 0)
+        return n_fits(method, len(self.candidates(method)), self.inner_cv)
 
 
 def make_plan(

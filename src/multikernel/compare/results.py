@@ -50,7 +50,7 @@ class MethodResult:
     weights : list of list of float
         Weight of each kernel, averaged over classes, scaled to sum 1.
     history : list of dict
-        Course of the first split's fit: ``time``, ``gap``, ``objective``.
+        Course of the first split's fit: ``time`` in seconds, ``relative_gap``.
     confusion : list of list of int
         Test samples by true class (rows) and predicted class, summed over splits.
     notes : list of str
@@ -160,15 +160,15 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``json.dumps(..., allow_nan=False)``: what is not finite becomes None."""
-        return _finite(asdict(self))
+        return finite(asdict(self))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

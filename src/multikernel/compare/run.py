@@ -9,25 +9,28 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
-from multikernel.compare.plan import Plan, Split, make_plan
+from multikernel.compare.interruption import Interruption
+from multikernel.compare.plan import Plan, make_plan
 from multikernel.compare.results import Comparison, KernelResult, MethodResult
 from multikernel.compare.trial import Trial
+from multikernel.compare.tuning import Split, checked_stack, inner_folds
 
 Progress = Callable[[str, int, int], None]
 
 
 class Counter:
-    """Counts the fits done and tells the caller."""
+    """Counts the fits done, tells the caller, and ends the comparison after an interrupt."""
 
-    def __init__(self, progress: Progress | None, total: int):
+    def __init__(self, progress: Progress | None, total: int, interruption: Interruption):
         self._progress = progress
+        self._interruption = interruption
         self._done = 0
         self._total = total
 
     def __call__(self, what: str, steps: int = 1) -> None:
         """Say that ``steps`` more fits of ``what`` are done."""
+        self._interruption.check()
         self._done = min(self._done + steps, self._total)
         if self._progress is not None:
             self._progress(what, self._done, self._total)
@@ -109,12 +112,13 @@ def compare(
     comparison = _empty(plan, kernel_names, cv, test_size)
     comparison.data, comparison.description, comparison.command = data, description, command
     start = time.perf_counter()
-    count = Counter(progress, plan.n_steps())
-    try:
-        for number, split in enumerate(plan.splits):
-            _run_split(plan, comparison, number, split, count)
-    except KeyboardInterrupt:
-        comparison.interrupted = True
+    with Interruption() as interruption:
+        count = Counter(progress, plan.n_steps(), interruption)
+        try:
+            for number, split in enumerate(plan.splits):
+                _run_split(plan, comparison, number, split, count)
+        except KeyboardInterrupt:
+            comparison.interrupted = True
     comparison.seconds = time.perf_counter() - start
     return comparison
 
@@ -151,11 +155,11 @@ def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, co
     train, test = split
     start = time.perf_counter()
     training, testing = _stacks(plan, train, test)
+    checked_stack(training)
     comparison.kernel_seconds.append(time.perf_counter() - start)
     comparison.n_train.append(len(train))
     comparison.n_test.append(len(test))
-    folds = StratifiedKFold(plan.inner_cv, shuffle=True, random_state=plan.random_state)
-    inner = list(folds.split(np.zeros(len(train)), plan.y[train])) if plan.inner_cv > 1 else []
+    inner = inner_folds(plan.y[train], plan.inner_cv, plan.random_state)
     trial = Trial(training, testing, plan.y[train], plan.y[test], inner, np.unique(plan.y))
     label = f"split {number + 1}/{comparison.n_splits}"
     for method, result in zip(plan.methods, comparison.methods):

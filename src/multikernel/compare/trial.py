@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import confusion_matrix
 
 from multikernel.compare.memory import peak_memory
-from multikernel.compare.plan import Split
 from multikernel.compare.results import KernelResult, MethodResult
+from multikernel.compare.tuning import Split, choose, make_on_stack
 from multikernel.estimators.registry import Method
 
 
@@ -47,8 +47,10 @@ class Trial:
     def _run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
     ) -> None:
-        chosen = self._choose(method, candidates, self.training, step)
-        model = method.make("precomputed", **chosen)
+        chosen, score = choose(method, candidates, self.training, self.y_train, self.inner, step)
+        if score is None:
+            self._warm_up(method, chosen)
+        model = make_on_stack(method, chosen, self.inner)
         start = time.perf_counter()
         model, peak = peak_memory(lambda: model.fit(self.training, self.y_train))
         seconds = time.perf_counter() - start
@@ -66,7 +68,12 @@ class Trial:
         before = result.confusion or np.zeros_like(confusion)
         result.confusion = (np.asarray(before) + confusion).tolist()
         if not result.history:
-            result.history = plain_history(model)
+            result.history = convergence(model)
+
+    def _warm_up(self, method: Method, parameters: dict[str, Any]) -> None:
+        """Without validation nothing may have been compiled yet: fit once, off the clock, on fewer samples."""
+        rows = self.inner[0][0] if self.inner else np.arange(len(self.y_train))
+        make_on_stack(method, parameters, []).fit(self.training.take(rows, rows), self.y_train[rows])
 
     def run_single(
         self,
@@ -81,31 +88,13 @@ class Trial:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                chosen = self._choose(method, candidates, training, step)
-                model = method.make("precomputed", **chosen).fit(training, self.y_train)
-                result.scores.append(float(np.mean(model.predict(testing) == self.y_test)))
-                step()
+                chosen, _ = choose(method, candidates, training, self.y_train, self.inner, step)
+                model = make_on_stack(method, chosen, self.inner).fit(training, self.y_train)
+                score = float(np.mean(model.predict(testing) == self.y_test))
+                step()  # ends here after an interrupt, before anything is stored
+                result.scores.append(score)
             except Exception as error:  # one kernel must not lose the others
                 result.error = f"{type(error).__name__}: {error}"
-
-    def _choose(
-        self, method: Method, candidates: list[dict[str, Any]], stack: Any, step: Callable[..., None]
-    ) -> dict[str, Any]:
-        """The candidate with the best mean accuracy on the inner folds; the first of equals."""
-        if len(candidates) == 1 or not self.inner:
-            # fitted once off the clock, so that the timed fit finds everything compiled
-            if self.inner:
-                rows = self.inner[0][0]
-                method.make("precomputed", **candidates[0]).fit(stack.take(rows, rows), self.y_train[rows])
-            return candidates[0]
-        totals = np.zeros(len(candidates))
-        for rows, held_out in self.inner:
-            training, testing = stack.take(rows, rows), stack.take(held_out, rows)
-            for k, candidate in enumerate(candidates):
-                model = method.make("precomputed", **candidate).fit(training, self.y_train[rows])
-                totals[k] += np.mean(model.predict(testing) == self.y_train[held_out])
-                step()
-        return candidates[int(totals.argmax())]
 
 
 def relative_gap(model: BaseEstimator) -> float:
@@ -122,10 +111,15 @@ def weight_shares(model: BaseEstimator) -> list[float]:
     return np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0).mean(axis=0).tolist()
 
 
-def plain_history(model: BaseEstimator) -> list[dict[str, float]]:
-    """The numbers of a model's history."""
+def convergence(model: BaseEstimator) -> list[dict[str, float]]:
+    """Course of a fit: after each iteration, its time and the largest relative gap of all its problems.
+
+    A problem that has not begun counts with the gap 1 of the solution zero.
+    """
+    history = getattr(model, "history_", None) or []
+    gaps = dict.fromkeys((row.get("problem", 0) for row in history), 1.0)
     rows = []
-    for entry in getattr(model, "history_", None) or []:
-        numbers = {k: float(v) for k, v in dict(entry).items() if isinstance(v, (int, float, np.number))}
-        rows.append(numbers)
+    for row in sorted(history, key=lambda row: row["time"]):
+        gaps[row.get("problem", 0)] = float(row.get("relative_gap", np.nan))
+        rows.append({"time": float(row["time"]), "relative_gap": max(gaps.values())})
     return rows

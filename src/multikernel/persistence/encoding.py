@@ -16,7 +16,7 @@ from multikernel.files import DataError
 # classes that fitted estimators may hold, besides registered estimators and the library's kernels
 PARTS = (
     "multikernel.kernels.family:KernelFamily",
-    "multikernel.certificate:Certificate",
+    "multikernel.normalization:Normalization",
 )
 
 
@@ -140,11 +140,15 @@ class Encoder:
 
 
 def _state(value: Any) -> dict[str, Any]:
-    """Attributes of an instance, from ``__getstate__`` where a class has its own."""
+    """Attributes of an instance, from ``__getstate__`` where a class has its own.
+
+    Callbacks are left out: they watch a fit, and a model in a file has been fitted.
+    """
     state = value.__getstate__()
     if isinstance(state, tuple):  # (attributes, slots)
-        return {**(state[0] or {}), **(state[1] or {})}
-    return state or {}
+        state = {**(state[0] or {}), **(state[1] or {})}
+    state = {key: item for key, item in (state or {}).items() if not key.startswith("_skl_")}
+    return {**state, "callback": None} if "callback" in state else state
 
 
 def _refusal(value: Any, where: str) -> str:

@@ -110,15 +110,8 @@ def convergence_figure(comparison: Comparison) -> Html | None:
 
 def _gap_points(method: MethodResult) -> list[tuple[float, float]]:
     """Pairs of time and relative gap that a logarithmic chart can show."""
-    points = []
-    for entry in method.history:
-        gap = entry.get("relative_gap", math.nan)
-        if not math.isfinite(gap) and "gap" in entry:
-            gap = entry["gap"] / max(abs(entry.get("objective", math.nan)), 1e-12)
-        time = entry.get("time", math.nan)
-        if math.isfinite(gap) and math.isfinite(time) and time > 0:
-            points.append((max(time, 1e-6), max(gap, 1e-16)))
-    return points
+    pairs = [(entry["time"], entry["relative_gap"]) for entry in method.history]
+    return [(time, max(gap, 1e-16)) for time, gap in pairs if math.isfinite(gap) and time > 0]
 
 
 def kernels_figure(comparison: Comparison) -> Html | None:

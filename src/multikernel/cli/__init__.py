@@ -1,0 +1,46 @@
+"""The command ``multikernel``: compare, fit, predict, info."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from multikernel.cli.parser import UsageError, build_parser
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    0: done. 1: the data, a file or all methods failed. 2: the command itself is wrong. 130: interrupted.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    options.command_line = arguments
+    try:
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        _complain(error)
+        return 2
+    except KeyboardInterrupt:
+        print("\nmultikernel: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, for instance `| head`
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if options.traceback:
+            raise
+        _complain(error if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}")
+        return 1
+
+
+def _complain(error: object) -> None:
+    print(f"multikernel: error: {error}", file=sys.stderr)

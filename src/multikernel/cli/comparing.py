@@ -1,0 +1,71 @@
+"""``multikernel compare``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    """Compare, print the table, write the page; 130 if interrupted, 1 if every method failed."""
+    import multikernel.estimators  # noqa: F401 (methods register themselves)
+    from multikernel.cli.parser import known_names
+    from multikernel.cli.progress import ProgressBar
+    from multikernel.cli.task import check_output, grid_of, read_task
+    from multikernel.compare import compare
+    from multikernel.estimators.registry import available
+
+    methods = known_names(options.methods, list(available()), "method") if options.methods else None
+    grid = grid_of(options)
+    check_output(options.output)
+    check_output(options.json)
+    task = read_task(options)
+    if not options.quiet:
+        print(f"{task.name}: {task.description}", file=sys.stderr)
+    with ProgressBar(options.quiet) as progress:
+        comparison = compare(
+            task.X,
+            task.y,
+            task.kernels,
+            methods=methods,
+            cv=options.cv or 5,
+            test_size=options.test_size,
+            inner_cv=options.inner_cv,
+            grid=grid,
+            single_kernels=not options.no_single,
+            kernel_names=task.kernel_names,
+            random_state=options.seed,
+            progress=progress,
+            data=task.name[:1].upper() + task.name[1:] if options.data is None else task.name,
+            description=task.description,
+            command=shlex.join(["multikernel", *options.command_line]),
+        )
+    return _finish(comparison, options)
+
+
+def _finish(comparison, options: argparse.Namespace) -> int:
+    """Print and write what was found, if anything was."""
+    from multikernel.compare.table import text_table
+    from multikernel.files import write_text
+    from multikernel.report import write_report
+
+    anything = comparison.best() is not None
+    if anything or not comparison.interrupted:
+        print(text_table(comparison))
+        write_report(comparison, options.output)
+        if options.json:
+            text = json.dumps(comparison.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+            write_text(options.json, text + "\n")
+        if not options.quiet:
+            print(f"report: {Path(options.output)}", file=sys.stderr)
+    if comparison.interrupted:
+        kept = "what was finished is in the report" if anything else "nothing was finished, nothing was written"
+        print(f"multikernel: interrupted; {kept}", file=sys.stderr)
+        return 130
+    if not anything:
+        print("multikernel: error: every method failed; the reasons are above", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,130 @@
+"""``multikernel fit`` and ``multikernel predict``."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from typing import Any
+
+import numpy as np
+
+from multikernel.files import DataError
+
+
+def run_fit(options: argparse.Namespace) -> int:
+    """Choose parameters, fit on all samples, write the model."""
+    import multikernel.estimators  # noqa: F401 (methods register themselves)
+    from multikernel.cli.parser import known_names
+    from multikernel.cli.task import check_output, grid_of, read_task
+    from multikernel.compare.interruption import Interruption
+    from multikernel.compare.tuning import tune
+    from multikernel.estimators.registry import available
+    from multikernel.persistence import save
+
+    known = available()
+    method = known[known_names(options.method, list(known), "method")[0]]
+    grid = grid_of(options)
+    check_output(options.output)
+    task = read_task(options)
+    say = _remarks(options.quiet)
+    say(f"{task.name}: {task.description}")
+    with Interruption() as interruption:
+        chosen, score = tune(
+            method, task.X, task.y, task.kernels, grid=grid, inner_cv=options.inner_cv, random_state=options.seed
+        )
+        interruption.check()
+        if score is not None:
+            shown = ", ".join(f"{name}={value:g}" for name, value in chosen.items())
+            say(f"{shown} chosen by {options.inner_cv}-fold validation (accuracy {100 * score:.1f} %)")
+        model = method.make(task.kernels, **chosen).fit(task.X, task.y)
+        interruption.check()  # a fit that was interrupted returns what it has: not to be kept as a model
+    metadata = {
+        "method": method.name,
+        "data": task.name,
+        "target": task.target,
+        "columns": task.columns,
+        "kernel_names": task.kernel_names,
+        "n_samples": len(task.y),
+    }
+    save(model, options.output, metadata=metadata)
+    accuracy = float(np.mean(model.predict(task.X) == task.y))
+    say(f"{method.title} fitted on {len(task.y)} samples (accuracy on them {100 * accuracy:.1f} %)")
+    say(f"model: {options.output}")
+    return 0
+
+
+def run_predict(options: argparse.Namespace) -> int:
+    """Predict, write a csv file or print it, report accuracy where labels are known."""
+    from multikernel.cli.task import check_output
+    from multikernel.files import write_text
+    from multikernel.persistence import load, read_manifest
+
+    check_output(options.output)
+    metadata = read_manifest(options.model)["metadata"]
+    model = load(options.model)
+    X, y = _new_samples(model, metadata, options.data)
+    labels = model.predict(X)
+    text = _csv(model, X, labels, options.scores)
+    say = _remarks(options.quiet)
+    if options.output:
+        write_text(options.output, text)
+        say(f"predictions of {len(labels)} samples: {options.output}")
+    else:
+        sys.stdout.write(text)
+    if y is not None:
+        right = int(np.sum(labels.astype(str) == y.astype(str)))
+        say(f"accuracy {100 * right / len(y):.1f} % ({right} of {len(y)} samples)")
+    return 0
+
+
+def _remarks(quiet: bool):
+    """Print to standard error, or not."""
+    return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr))
+
+
+def _new_samples(model: Any, metadata: dict[str, Any], path: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """What the model needs from a file, and the labels if the file has them."""
+    from multikernel.tables import read_features, read_table, read_test_kernels
+    from multikernel.tables.dataset import labels_if_present
+
+    if isinstance(model.kernels, str) and model.kernels == "precomputed":
+        n_samples = metadata.get("n_samples") or getattr(model, "n_features_in_", None)
+        if n_samples is None:
+            raise DataError("the model does not say how many samples it was trained on: write it by multikernel fit")
+        X = read_test_kernels(path, len(model.kernel_names_), int(n_samples))
+        table = read_table(path)
+    else:
+        X, table = read_features(path, _columns(model, metadata))
+    target = metadata.get("target")
+    return X, labels_if_present(table, target, len(X)) if target else None
+
+
+def _columns(model: Any, metadata: dict[str, Any]) -> list[str]:
+    """Names of the columns that the model was fitted on."""
+    names = metadata.get("columns") or getattr(model, "feature_names_in_", None)
+    if names is None or len(names) == 0:
+        raise DataError(
+            "the model does not know the names of its columns: fit it by multikernel fit, on a data frame, "
+            'or save it with metadata={"columns": [...]}'
+        )
+    return [str(name) for name in names]
+
+
+def _csv(model: Any, X: np.ndarray, labels: np.ndarray, with_scores: bool) -> str:
+    """Predictions as csv, with decision values if asked for."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    if not with_scores:
+        writer.writerow(["prediction"])
+        writer.writerows([label] for label in labels)
+        return stream.getvalue()
+    scores = model.decision_function(X)
+    if scores.ndim == 1:  # two classes: positive values speak for the second
+        scores, names = scores[:, None], [f"score_{model.classes_[1]}"]
+    else:
+        names = [f"score_{label}" for label in model.classes_]
+    writer.writerow(["prediction", *names])
+    writer.writerows([label, *map(repr, row)] for label, row in zip(labels, scores.tolist()))
+    return stream.getvalue()

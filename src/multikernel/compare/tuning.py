@@ -1,0 +1,154 @@
+"""Choose a method's parameters by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import StratifiedKFold
+
+from multikernel.estimators.registry import Method
+
+Split = tuple[np.ndarray, np.ndarray]
+
+
+def candidates(method: Method, grid: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
+    """Parameters to try: the method's own grid, with ``grid`` in place of the axes that the method has."""
+    known = set(signature(method.estimator).parameters)
+    axes = {**method.grid, **{name: values for name, values in (grid or {}).items() if name in known}}
+    return [dict(zip(axes, values)) for values in product(*axes.values())]
+
+
+def inner_folds(y: np.ndarray, n_folds: int, random_state: int) -> list[Split]:
+    """Stratified folds, as many as the rarest class allows; none if it has one sample."""
+    n_folds = int(min(n_folds, np.unique(y, return_counts=True)[1].min()))
+    if n_folds < 2:
+        return []
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
+    return list(folds.split(np.zeros(len(y)), y))
+
+
+def checked_stack(stack: Any) -> Any:
+    """The stack, if its kernels are symmetric and positive semi-definite; else a `ValueError` says which is not."""
+    from multikernel.gram import DenseStack
+    from multikernel.gram.checks import check_sampled, check_training_stack
+
+    if isinstance(stack, DenseStack):
+        check_training_stack(stack, "raise")
+    else:  # too large to look at as a whole
+        check_sampled(stack, range(stack.n_kernels))
+    return stack
+
+
+def make_on_stack(method: Method, parameters: dict[str, Any], folds: list[Split]) -> BaseEstimator:
+    """The method on precomputed kernels that were checked before; if it validates itself, on these folds."""
+    known = signature(method.estimator).parameters
+    if "psd" in known:  # checked once for each split, not in each of a thousand fits
+        parameters = {"psd": "ignore", **parameters}
+    if "cv" in known and folds:
+        parameters = {"cv": folds, **parameters}
+    return method.make("precomputed", **parameters)
+
+
+def choose(
+    method: Method,
+    tried: list[dict[str, Any]],
+    stack: Any,
+    y: np.ndarray,
+    folds: list[Split],
+    step: Callable[[], None] = lambda: None,
+) -> tuple[dict[str, Any], float | None]:
+    """The candidate with the best mean accuracy on the folds, the first of equals, and that accuracy.
+
+    A method that validates itself (it has the parameter ``cv``, and ``kernel_scores_`` once fitted) is fitted
+    once for each candidate and judged by its own score on the same folds: it then makes both choices, its own
+    and that of the parameters, by one validation and not by one inside the other.
+
+    Parameters
+    ----------
+    method : Method
+    tried : list of dict
+        Candidates. A single one is taken without validation, which then has no accuracy (None).
+    stack : GramStack
+        Kernels between all samples.
+    y : ndarray of shape (n,)
+    folds : list of pairs of index arrays
+    step : callable
+        Called after each fit.
+    """
+    if len(tried) == 1 or not folds:
+        return tried[0], None
+    score = _own_scores if validates_itself(method) else _fold_scores
+    scores = score(method, tried, stack, y, folds, step)
+    best = int(scores.argmax())
+    return tried[best], float(scores[best])
+
+
+def validates_itself(method: Method) -> bool:
+    """Whether the estimator chooses something by cross-validation of its own."""
+    return "cv" in signature(method.estimator).parameters
+
+
+def n_fits(method: Method, n_candidates: int, n_folds: int) -> int:
+    """Fits that choosing and the final fit take, as ``step`` counts them."""
+    if n_candidates < 2 or n_folds < 2:
+        return 1
+    return 1 + n_candidates * (1 if validates_itself(method) else n_folds)
+
+
+def _fold_scores(
+    method: Method,
+    tried: list[dict[str, Any]],
+    stack: Any,
+    y: np.ndarray,
+    folds: list[Split],
+    step: Callable[[], None],
+) -> np.ndarray:
+    totals = np.zeros(len(tried))
+    for rows, held_out in folds:
+        training, testing = stack.take(rows, rows), stack.take(held_out, rows)
+        for k, candidate in enumerate(tried):
+            model = make_on_stack(method, candidate, []).fit(training, y[rows])
+            totals[k] += np.mean(model.predict(testing) == y[held_out])
+            step()
+    return totals / len(folds)
+
+
+def _own_scores(
+    method: Method,
+    tried: list[dict[str, Any]],
+    stack: Any,
+    y: np.ndarray,
+    folds: list[Split],
+    step: Callable[[], None],
+) -> np.ndarray:
+    scores = np.zeros(len(tried))
+    for k, candidate in enumerate(tried):
+        model = make_on_stack(method, candidate, folds).fit(stack, y)
+        scores[k] = np.max(model.kernel_scores_)
+        step()
+    return scores
+
+
+def tune(
+    method: Method,
+    X: Any,
+    y: np.ndarray,
+    kernels: Any,
+    *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    inner_cv: int = 3,
+    random_state: int = 0,
+) -> tuple[dict[str, Any], float | None]:
+    """Choose parameters for a fit on all of ``X``; see `choose`. Kernels that are not PSD are refused."""
+    from multikernel.gram import gram_stack
+
+    tried = candidates(method, grid)
+    if len(tried) == 1:
+        return tried[0], None
+    stack = checked_stack(gram_stack(X, kernels))
+    return choose(method, tried, stack, y, inner_folds(y, inner_cv, random_state))
