@@ -36,8 +36,17 @@ def storable_classes(trusted: Iterable[type] = ()) -> dict[str, type]:
     for part in PARTS:
         module, name = part.split(":")
         classes[name] = getattr(importlib.import_module(module), name)
+    classes.update(_gaussian_process_kernels())
     classes.update({cls.__name__: cls for cls in trusted})
     return classes
+
+
+def _gaussian_process_kernels() -> dict[str, type]:
+    """scikit-learn's kernels, which `FromGaussianProcess` wraps: parameters and nothing else."""
+    from sklearn.gaussian_process import kernels
+
+    found = {name: value for name, value in vars(kernels).items() if isinstance(value, type)}
+    return {f"sklearn.{name}": value for name, value in found.items() if issubclass(value, kernels.Kernel)}
 
 
 def _subclasses(cls: Any) -> Iterable[type]:
@@ -154,7 +163,7 @@ def _state(value: Any) -> dict[str, Any]:
 def _refusal(value: Any, where: str) -> str:
     """Why an object cannot be stored, and what to do about it."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if isinstance(value, type) or callable(value):
+    if isinstance(value, type) or (callable(value) and not isinstance(value, BaseEstimator)):
         name = getattr(value, "__qualname__", kind)
         return (
             f"{where} is a Python function or class ({name}), and a model file holds no code, so that reading "

@@ -1,0 +1,224 @@
+"""Displays in the manner of scikit-learn: kernel weights, convergence, and the path of the weights.
+
+Matplotlib is imported when something is drawn; it comes with ``pip install 'multikernel[plot]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["ConvergenceDisplay", "KernelWeightsDisplay", "WeightPathDisplay"]
+
+
+def _axes(ax: Any) -> Any:
+    """The axes given, else new ones."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("drawing needs matplotlib: pip install 'multikernel[plot]'") from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def _fitted(estimator: Any, *attributes: str) -> None:
+    """Refuse estimators that are not fitted, or lack what is to be drawn."""
+    check_is_fitted(estimator)
+    for attribute in attributes:
+        if not hasattr(estimator, attribute):
+            raise ValueError(f"{type(estimator).__name__} has no attribute {attribute}, so there is nothing to draw")
+
+
+class KernelWeightsDisplay:
+    """Weight of each kernel, as horizontal bars; one group of bars a kernel where weights are per class.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (F,) or (M, F)
+    kernel_names : sequence of str
+    class_names : sequence of str, optional
+        Names of the M classes.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_ : list of matplotlib BarContainer, one a class
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import KernelAverageClassifier
+    >>> from multikernel.plotting import KernelWeightsDisplay
+    >>> model = KernelAverageClassifier().fit(*load_iris(return_X_y=True))
+    >>> display = KernelWeightsDisplay.from_estimator(model)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        weights: NDArray[np.float64],
+        kernel_names: Sequence[str],
+        class_names: Sequence[str] | None = None,
+    ):
+        self.weights = weights
+        self.kernel_names = kernel_names
+        self.class_names = class_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Any = None, max_kernels: int | None = None
+    ) -> KernelWeightsDisplay:
+        """Draw the weights of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        ax : matplotlib Axes, optional
+        max_kernels : int, optional
+            Draw only that many kernels, those with the largest weights.
+        """
+        _fitted(estimator, "weights_", "kernel_names_")
+        weights = np.asarray(estimator.weights_)
+        names = [str(name) for name in estimator.kernel_names_]
+        classes = None
+        if weights.ndim == 2 and len(weights) == len(getattr(estimator, "classes_", ())):
+            classes = [str(label) for label in estimator.classes_]
+        if max_kernels is not None and max_kernels < len(names):
+            largest = np.atleast_2d(np.abs(weights)).max(axis=0)
+            kept = np.sort(np.argsort(-largest, kind="stable")[:max_kernels])
+            weights, names = weights[..., kept], [names[k] for k in kept]
+        return cls(weights, names, classes).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> KernelWeightsDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        rows = np.atleast_2d(self.weights)
+        positions = np.arange(rows.shape[1])
+        height = 0.8 / len(rows)
+        self.bars_ = []
+        for k, row in enumerate(rows):
+            label = None if self.class_names is None else self.class_names[k]
+            offset = (k - (len(rows) - 1) / 2) * height
+            self.bars_.append(ax.barh(positions + offset, row, height=height, label=label))
+        ax.set_yticks(positions, self.kernel_names)
+        ax.invert_yaxis()
+        ax.set_xlabel("weight")
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.class_names is not None:
+            ax.legend(title="class", frameon=False)
+        return self
+
+
+class ConvergenceDisplay:
+    """Relative duality gap against time, both axes logarithmic.
+
+    Parameters
+    ----------
+    time : ndarray of shape (T,)
+        Seconds.
+    gap : ndarray of shape (T,)
+        Relative gap; of several problems, the largest.
+    name : str, optional
+        For the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    line_ : matplotlib Line2D
+    """
+
+    def __init__(self, time: NDArray[np.float64], gap: NDArray[np.float64], name: str | None = None):
+        self.time = time
+        self.gap = gap
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Any = None, name: str | None = None, **line: Any
+    ) -> ConvergenceDisplay:
+        """Draw the course of a fit; ``line`` goes to matplotlib's ``plot``. Call again with ``ax`` to compare."""
+        from multikernel.compare.trial import convergence
+
+        _fitted(estimator, "history_")
+        rows = convergence(estimator)
+        time = np.array([row["time"] for row in rows])
+        gap = np.array([row["relative_gap"] for row in rows])
+        return cls(time, gap, name or type(estimator).__name__).plot(ax=ax, **line)
+
+    def plot(self, ax: Any = None, **line: Any) -> ConvergenceDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        shown = np.maximum(self.gap, 1e-16)  # a gap of exactly zero has no logarithm
+        (self.line_,) = ax.loglog(self.time, shown, **{"marker": ".", "label": self.name, **line})
+        ax.set_xlabel("time in seconds")
+        ax.set_ylabel("relative duality gap")
+        ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.name is not None:
+            ax.legend(frameon=False)
+        return self
+
+
+class WeightPathDisplay:
+    """Kernel weights along the iterations of a fit.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (T, F)
+        A row for each iteration.
+    kernel_names : sequence of str
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    lines_ : list of matplotlib Line2D, one a kernel
+    """
+
+    def __init__(self, weights: NDArray[np.float64], kernel_names: Sequence[str]):
+        self.weights = weights
+        self.kernel_names = kernel_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, problem: int = 0, ax: Any = None, max_labels: int = 10
+    ) -> WeightPathDisplay:
+        """Draw the weights of one of the estimator's problems along its iterations.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        problem : int
+            Which binary problem, where several are solved separately.
+        ax : matplotlib Axes, optional
+        max_labels : int
+            Kernels named in the legend: those that end with the largest weights.
+        """
+        _fitted(estimator, "history_", "kernel_names_")
+        rows = [row["weights"] for row in estimator.history_ if row.get("problem", 0) == problem]
+        if not rows:
+            problems = sorted({row.get("problem", 0) for row in estimator.history_})
+            raise ValueError(f"there is no problem {problem} in the history; there are {problems}")
+        names = [str(name) for name in estimator.kernel_names_]
+        return cls(np.stack(rows), names).plot(ax=ax, max_labels=max_labels)
+
+    def plot(self, ax: Any = None, max_labels: int = 10) -> WeightPathDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        iterations = np.arange(1, len(self.weights) + 1)
+        named = set(np.argsort(-self.weights[-1], kind="stable")[:max_labels].tolist())
+        self.lines_ = []
+        for k, name in enumerate(self.kernel_names):
+            label = name if k in named else f"_{name}"  # matplotlib leaves such labels out of the legend
+            self.lines_ += ax.plot(iterations, self.weights[:, k], marker=".", label=label)
+        ax.set_xlabel("iteration")
+        ax.set_ylabel("weight")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+        return self
