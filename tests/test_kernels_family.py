@@ -325,5 +325,5 @@ def test_flower_kernels_agree_with_the_published_distances(data_home, reference)
         fitted = clone(kernel).fit(X[train])
         given_kernel = FromDistance().fit(distances[np.ix_(train, train)])
         assert_allclose(
-            fitted(X[test], X[train]), given_kernel(distances[np.ix_(test, train)]), rtol=1e-3, err_msg=name
+            fitted(X[test], X[train]), given_kernel(distances[np.ix_(test, train)]), rtol=1e-5, err_msg=name
         )

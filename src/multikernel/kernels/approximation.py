@@ -108,7 +108,7 @@ class ApproximateKernel(Kernel):
 
 
 class Nystroem(ApproximateKernel):
-    """Nyström features φ(x) = K_LL^(−½) k(L, x) from landmarks L.
+    """Nyström features φ(x) = K_LL^(−½) k(L, x) from landmarks L [WS01].
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ class Nystroem(ApproximateKernel):
     rank : int, default=100
         Number of landmarks.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
-        Training samples at random, centres of k-means, or training samples drawn with probability proportional
-        to their ridge leverage, which a uniform pilot estimates.
+        Training samples at random, centres of k-means [ZTK08], or training samples drawn in proportion to their
+        ridge leverage [AM15], which a uniform pilot estimates.
     error : float, optional
         Instead of ``rank``: add landmarks until the relative trace error is at most this.
     random_state : int, RandomState or None, default=0
@@ -237,7 +237,7 @@ def _kmeans(X: Any, size: int, random: np.random.RandomState) -> Any:
 
 
 class RandomFourier(ApproximateKernel):
-    """Random Fourier features of RBF or Laplacian kernels, φ(x) = √(2/r) [cos(Wx), sin(Wx)].
+    """Random Fourier features of RBF or Laplacian kernels, φ(x) = √(2/r) [cos(Wx), sin(Wx)] [RR07].
 
     Parameters
     ----------

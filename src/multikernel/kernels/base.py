@@ -99,7 +99,8 @@ class Kernel(BaseEstimator):
         """
         from .family import KernelFamily
 
-        return KernelFamily([self._fitted_on(X)]).evaluate(X, Z)[0]
+        family = KernelFamily([self]) if self.__sklearn_is_fitted__() else KernelFamily.fit([self], X)
+        return family.evaluate(X, Z)[0]
 
     def diagonal(self, X: Any) -> np.ndarray:
         """k(x, x) for each row of X, shape (n,), without the matrix."""

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from ..threads import over_rows
 from .base import Kernel
 from .columns import is_frame, names_of
 from .windows import Prepared, TrainingSet, Window, row_blocks
@@ -254,10 +255,14 @@ def _refuse_nonfinite(X: Any, name: str) -> None:
 
 def _mirror(matrix: np.ndarray, start: int, stop: int) -> None:
     """Copy the upper part of rows start:stop to the lower triangle: exact symmetry, at half the work."""
+    size, below = stop - start, len(matrix) - stop
     block = matrix[start:stop, start:stop]
-    lower = np.tril_indices(stop - start, -1)
-    block[lower] = block.T[lower]
-    matrix[stop:, start:stop] = matrix[start:stop, stop:].T
+    np.copyto(block, block.T.copy(), where=np.tri(size, k=-1, dtype=bool))
+
+    def transpose(first: int, last: int) -> None:
+        matrix[stop + first : stop + last, start:stop] = matrix[start:stop, stop + first : stop + last].T
+
+    over_rows(transpose, below, work=size * below)
 
 
 def _unique(labels: list[str]) -> list[str]:

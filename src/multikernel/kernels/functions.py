@@ -320,14 +320,14 @@ class Laplacian(DistanceKernel):
 
 
 class ChiSquared(DistanceKernel):
-    """k(x, z) = exp(−χ²(x, z) / bandwidth), χ² = ½ Σ (x_k − z_k)² / (x_k + z_k), on histograms.
+    """k(x, z) = exp(−χ²(x, z) / bandwidth), χ² = ½ Σ (x_k − z_k)² / (x_k + z_k), on histograms [ZMLS07].
 
     Parameters
     ----------
     bandwidth : float or str, default="mean"
         See :class:`RBF`.
     additive : bool, default=False
-        The additive kernel Σ 2 x_k z_k / (x_k + z_k) instead, which has no bandwidth.
+        The additive kernel Σ 2 x_k z_k / (x_k + z_k) [VZ12] instead, which has no bandwidth.
     normalize : bool, default=True
         Divide each histogram by its sum first, so that only the shape counts; False takes them as given.
     columns, name
@@ -380,7 +380,7 @@ class ChiSquared(DistanceKernel):
 
 
 class HistogramIntersection(Kernel):
-    """k(x, z) = Σ min(x_k, z_k), on histograms.
+    """k(x, z) = Σ min(x_k, z_k), on histograms [MBM08].
 
     Parameters
     ----------

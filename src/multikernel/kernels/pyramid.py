@@ -15,7 +15,7 @@ from .windows import Prepared, TrainingSet
 
 
 class SpatialPyramid(DistanceKernel):
-    """A kernel of the weighted mean of the distances at several levels of a grid of histograms.
+    """A kernel of the weighted mean of the distances at several levels of a grid of histograms [LSP06].
 
     The columns hold grid × grid cells of w bins each, cell after cell, row of cells after row of cells. Level k
     pools them to k × k cells and compares the whole level, as one histogram, with the base kernel's distance:
