@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .base import Kernel
 from .columns import as_table, resolve_columns, take_columns
-from .functions import RBF, Laplacian
+from .functions import RBF, ExplicitKernel, Laplacian
 from .quantities import Quantity, products
 from .windows import Prepared, Rows, TrainingSet, Window
 
@@ -98,8 +98,6 @@ class ApproximateKernel(Kernel):
 
     def _diagonal(self, X: Prepared) -> np.ndarray:
         features = X.rows(self._quantity()).data
-        if sparse.issparse(features):
-            return np.asarray(features.astype(np.float64).power(2).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", features, features, dtype=np.float64)
 
     def _description(self) -> str:
@@ -168,7 +166,7 @@ class Nystroem(ApproximateKernel):
                 f"kernel {self.label!r}: landmarks={self.landmarks!r} must be one of {', '.join(choices)}."
             )
         X = self._selected(training.X)
-        own = self.kernel_.features(X).shape[1] if self.kernel_.has_features else np.inf
+        own = len(self.columns_) if isinstance(self.kernel_, ExplicitKernel) else np.inf
         if self.error is None and own <= self.rank:
             self.landmarks_, self.transform_, self.error_, self.rank_ = None, None, 0.0, int(own)
             return

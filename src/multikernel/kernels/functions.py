@@ -54,7 +54,22 @@ class InnerProductKernel(Kernel):
         return float(gamma)
 
 
-class Linear(InnerProductKernel):
+class ExplicitKernel(InnerProductKernel):
+    """An inner product of the columns themselves: dense data are its features.
+
+    Fitted on sparse data it offers none: as arrays they would be larger than anything the kernel needs.
+    """
+
+    @property
+    def has_features(self) -> bool:  # type: ignore[override]
+        return getattr(self, "center_", True) is not None
+
+    def _dense_columns(self, X: Any) -> np.ndarray:
+        data = take_columns(as_table(X), self._fitted_on(X).columns_)
+        return data.toarray() if sparse.issparse(data) else data
+
+
+class Linear(ExplicitKernel):
     """k(x, z) = x·z.
 
     Parameters
@@ -71,7 +86,6 @@ class Linear(InnerProductKernel):
            [2., 4.]])
     """
 
-    has_features = True
     _short = "linear"
 
     def __init__(self, *, columns: Any = None, name: str | None = None) -> None:
@@ -83,10 +97,9 @@ class Linear(InnerProductKernel):
     def _diagonal(self, X: Prepared) -> np.ndarray:
         return self._squared_norms(X)
 
-    def features(self, X: Any) -> Any:
-        """The selected columns, shape (n, d): an array, or CSR where X is sparse."""
-        fitted = self._fitted_on(X)
-        return take_columns(as_table(X), fitted.columns_)
+    def features(self, X: Any) -> np.ndarray:
+        """The selected columns, shape (n, d)."""
+        return self._dense_columns(X)
 
 
 class Polynomial(InnerProductKernel):
@@ -201,7 +214,7 @@ class Sigmoid(InnerProductKernel):
         return np.tanh(self.gamma_ * self._squared_norms(X) + self.coef0)
 
 
-class Cosine(InnerProductKernel):
+class Cosine(ExplicitKernel):
     """k(x, z) = x·z / (‖x‖‖z‖), 0 where x or z is zero.
 
     Examples
@@ -213,7 +226,6 @@ class Cosine(InnerProductKernel):
            [0.   , 0.   , 0.   ]])
     """
 
-    has_features = True
     _short = "cosine"
 
     def __init__(self, *, columns: Any = None, name: str | None = None) -> None:
@@ -228,12 +240,11 @@ class Cosine(InnerProductKernel):
     def _diagonal(self, X: Prepared) -> np.ndarray:
         return (self._squared_norms(X) > 0).astype(np.float64)
 
-    def features(self, X: Any) -> Any:
-        """The selected columns divided by their norms, shape (n, d): an array, or CSR where X is sparse."""
-        from sklearn.preprocessing import normalize
-
-        fitted = self._fitted_on(X)
-        return normalize(take_columns(as_table(X), fitted.columns_))
+    def features(self, X: Any) -> np.ndarray:
+        """The selected columns divided by their norms (zero rows stay zero), shape (n, d)."""
+        data = self._dense_columns(X)
+        norms = np.sqrt(np.einsum("ij,ij->i", data, data, dtype=np.float64))
+        return data / np.where(norms > 0, norms, 1.0)[:, None].astype(data.dtype)
 
 
 class RBF(DistanceKernel, InnerProductKernel):
