@@ -21,6 +21,7 @@ class Plan:
     X: Any
     y: np.ndarray
     kernels: Any
+    stack: Any  # precomputed kernels between all samples; None with kernels on features
     methods: list[Method]
     single: Method | None
     splits: list[Split]
@@ -32,15 +33,15 @@ class Plan:
         """Parameters of a method to try."""
         return candidates(method, self.grid)
 
-    def n_kernels(self) -> int:
-        """Number of kernels F."""
-        return self.X.shape[2] if isinstance(self.kernels, str) else len(self.kernels)
+    def kernel_names(self) -> list[str]:
+        """Name of each kernel."""
+        return [kernel.label for kernel in self.kernels] if self.stack is None else list(self.stack.names)
 
     def n_steps(self) -> int:
         """Fits in all, as progress counts them."""
         fits = sum(self._fits(method) for method in self.methods)
         if self.single is not None:
-            fits += self.n_kernels() * self._fits(self.single)
+            fits += len(self.kernel_names()) * self._fits(self.single)
         return fits * len(self.splits)
 
     def _fits(self, method: Method) -> int:
@@ -58,11 +59,14 @@ def make_plan(
     inner_cv: int,
     grid: Mapping[str, Sequence[Any]] | None,
     single_kernels: bool,
+    kernel_names: Sequence[str] | None,
     random_state: int,
 ) -> Plan:
     """Check the arguments of `compare` and split the samples."""
     import multikernel.estimators  # noqa: F401 (methods register themselves when imported)
     from multikernel.estimators.registry import available
+    from multikernel.gram import gram_stack
+    from multikernel.kernels import as_kernels
 
     known = available()
     unknown = [name for name in methods or () if name not in known]
@@ -70,10 +74,12 @@ def make_plan(
         raise DataError(f"there is no method {unknown[0]!r}; {near_matches(unknown[0], list(known))}")
     splits = list(_splits(y, cv, test_size, random_state))
     smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
+    precomputed = isinstance(kernels, str) and kernels == "precomputed"
     return Plan(
         X=X,
         y=y,
-        kernels=kernels,
+        kernels=kernels if precomputed else as_kernels(kernels),
+        stack=gram_stack(X, names=kernel_names) if precomputed else None,
         methods=[known[name] for name in (methods or known)],
         single=known["average"] if single_kernels else None,
         splits=splits,

@@ -107,9 +107,10 @@ def compare(
         inner_cv=inner_cv,
         grid=grid,
         single_kernels=single_kernels,
+        kernel_names=kernel_names,
         random_state=random_state,
     )
-    comparison = _empty(plan, kernel_names, cv, test_size)
+    comparison = _empty(plan, cv, test_size)
     comparison.data, comparison.description, comparison.command = data, description, command
     start = time.perf_counter()
     with Interruption() as interruption:
@@ -123,14 +124,11 @@ def compare(
     return comparison
 
 
-def _empty(plan: Plan, kernel_names: Sequence[str] | None, cv: int, test_size: float | None) -> Comparison:
+def _empty(plan: Plan, cv: int, test_size: float | None) -> Comparison:
     """A comparison in which nothing has been done yet."""
     from multikernel.versions import all_versions
 
-    if isinstance(plan.kernels, str):
-        names = list(kernel_names or [f"K[{f}]" for f in range(plan.n_kernels())])
-    else:
-        names = [getattr(kernel, "label", str(kernel)) for kernel in plan.kernels]
+    names = plan.kernel_names()
     train, test = plan.splits[0]
     how = (
         f"{cv}-fold stratified cross-validation (about {len(train)} training and {len(test)} test samples)"
@@ -155,7 +153,6 @@ def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, co
     train, test = split
     start = time.perf_counter()
     training, testing = _stacks(plan, train, test)
-    checked_stack(training)
     comparison.kernel_seconds.append(time.perf_counter() - start)
     comparison.n_train.append(len(train))
     comparison.n_test.append(len(test))
@@ -174,12 +171,11 @@ def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, co
 
 def _stacks(plan: Plan, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
     """Gram stacks of a split: training × training and test × training; kernels fitted on training samples."""
-    from multikernel.gram import family_stack, gram_stack
-
-    if isinstance(plan.kernels, str):
-        stack = gram_stack(plan.X)
-        return stack.take(train, train), stack.take(test, train)
+    from multikernel.gram import family_stack
     from multikernel.kernels import KernelFamily
 
+    if plan.stack is not None:
+        return plan.stack.take(train, train), plan.stack.take(test, train)
     family = KernelFamily.fit(plan.kernels, plan.X[train])
-    return family_stack(family, plan.X[train]), family_stack(family, plan.X[test], plan.X[train])
+    training = checked_stack(family_stack(family, plan.X[train]))
+    return training, family_stack(family, plan.X[test], plan.X[train])
