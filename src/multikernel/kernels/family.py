@@ -135,8 +135,9 @@ class KernelFamily:
             raise ValueError(f"out has shape {out.shape}, but the kernel matrices have shape {shape}.")
         square = Z is None and not self.pairwise
         kept = self._take_kept(X, source.dtype) if square else {}
-        for members in self._groups().values():
-            self._evaluate_group(members, source, other, out, kept, square=square)
+        for columns, members in self._groups().items():
+            mine = {key: kept.pop(key) for key in list(kept) if key[1] == columns}  # freed with the group
+            self._evaluate_group(members, source, other, out, mine, square=square)
             for prepared in (source, other):
                 if prepared is not X and prepared is not Z:
                     prepared._rows.clear()  # each group has rows of its own; holding all would double X
