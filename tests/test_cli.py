@@ -1,0 +1,350 @@
+"""The command line: what it prints and writes, and what it says when something is wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from multikernel import __version__
+from multikernel.cli import main
+from multikernel.persistence import load
+
+COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; gives the exit code, standard output and standard error."""
+
+    def call(*arguments):
+        try:
+            code = main(list(map(str, arguments)))
+        except SystemExit as error:
+            code = error.code
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    names = ["setosa", "versicolor", "virginica"]
+    lines = [",".join([*COLUMNS, "species"])]
+    lines += [",".join([*map(str, row), names[label]]) for row, label in zip(X[::2], y[::2])]
+    path = tmp_path / "flowers.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def kernels(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    K = np.stack([X @ X.T, np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))])
+    np.savez(tmp_path / "kernels.npz", K=K, y=y)
+    np.savez(tmp_path / "new.npz", K=K[:, :10])
+    return tmp_path / "kernels.npz"
+
+
+FAST = ("-C", "1", "--inner-cv", "2")
+VIEWS = ("--view", "petals=petal_*", "--view", "sepals=0:2")
+
+
+# -- compare -------------------------------------------------------------------------------------------------
+
+
+def test_compare_prints_a_table_and_writes_a_page_and_json(run, flowers):
+    code, out, err = run(
+        "compare", "--data", flowers, "--target", "species", *VIEWS, "--cv", 3, *FAST, "--json", "all.json"
+    )
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0].split() == ["method", "accuracy", "fit", "time", "gap", "kernels", "memory", "parameters"]
+    assert lines[1].startswith("Average kernel SVM")
+    assert "±" in lines[1]
+    assert "6 of 6" in lines[1]
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "virginica" in page
+    assert "multikernel compare --data" in page
+    found = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    assert (
+        found["kernel_names"][:2] == ["linear on petals", "polynomial on petals"] or len(found["kernel_names"]) == 6
+    )
+    assert found["classes"] == ["setosa", "versicolor", "virginica"]
+    assert "flowers.csv: 75 samples, 4 features in 2 views, 3 classes, 6 kernels" in err
+    assert "100 %" in err
+    assert "report: report.html" in err
+
+
+def test_quiet_leaves_standard_error_empty(run, kernels):
+    code, out, err = run("compare", "--data", kernels, "--test-size", 0.4, *FAST, "--quiet", "--no-single")
+    assert code == 0
+    assert err == ""
+    assert "2 of 2" in out
+
+
+def test_methods_and_bandwidths_are_chosen(run, flowers):
+    code, out, _ = run(
+        *(
+            "compare",
+            "-d",
+            flowers,
+            "-t",
+            "species",
+            "--test-size",
+            "0.3",
+            *FAST,
+            "--no-single",
+            "--json",
+            "all.json",
+        ),
+        *("--methods", "average", "--kernels", "rbf", "--bandwidths", "0.5,1,2"),
+    )
+    assert code == 0
+    assert len(out.splitlines()) == 2
+    names = json.loads(Path("all.json").read_text(encoding="utf-8"))["kernel_names"]
+    assert names == ["rbf(0.5*mean) on all", "rbf(mean) on all", "rbf(2*mean) on all"]
+
+
+# -- fit, predict, info -------------------------------------------------------------------------------------
+
+
+def test_a_model_is_fitted_saved_described_and_used(run, flowers, tmp_path):
+    code, _, err = run("fit", "-d", flowers, "-t", "species", *VIEWS, "-C", "1,10", "-o", "model.mkl")
+    assert code == 0, err
+    assert "chosen by 3-fold validation" in err
+    code, out, err = run("predict", "model.mkl", "--data", flowers)
+    assert code == 0
+    predictions = out.splitlines()
+    assert predictions[0] == "prediction"
+    assert set(predictions[1:]) == {"setosa", "versicolor", "virginica"}
+    assert len(predictions) == 76
+    assert "accuracy 9" in err
+    code, out, _ = run("info", "model.mkl")
+    assert code == 0
+    assert "class: KernelAverageClassifier" in out
+    assert "rbf(mean) on petals" in out
+    code, out, _ = run("info", "model.mkl", "--json")
+    assert json.loads(out)["target"] == "species"
+
+
+def test_columns_are_found_by_name_in_any_order_and_scores_written(run, flowers):
+    run("fit", "-d", flowers, "-t", "species", "-C", "1", "-o", "model.mkl", "-q")
+    rows = [line.split(",") for line in flowers.read_text().splitlines()]
+    shuffled = "\n".join(",".join([row[3], row[1], row[0], "0", row[2]]) for row in rows[1:])
+    with open("new.csv", "w") as stream:
+        stream.write("petal_width,sepal_width,sepal_length,extra,petal_length\n" + shuffled + "\n")
+    code, _, err = run("predict", "model.mkl", "-d", "new.csv", "-o", "out.csv", "--scores")
+    assert code == 0
+    assert "accuracy" not in err
+    lines = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
+    assert lines[0] == ["prediction", "score_setosa", "score_versicolor", "score_virginica"]
+    X = np.array([[float(v) for v in row[:4]] for row in rows[1:]])
+    model = load("model.mkl")
+    assert [line[0] for line in lines[1:]] == model.predict(X).tolist()
+    np.testing.assert_array_equal([[float(v) for v in line[1:]] for line in lines[1:]], model.decision_function(X))
+
+
+def test_precomputed_kernels_are_fitted_and_predicted(run, kernels):
+    assert run("fit", "-d", kernels, "-m", "best", "-C", "1", "-o", "k.mkl")[0] == 0
+    code, out, _ = run("predict", "k.mkl", "-d", "new.npz")
+    assert code == 0
+    assert len(out.splitlines()) == 11
+    code, _, err = run("predict", "k.mkl", "-d", "wrong.npz")
+    assert code == 1
+    assert "there is no file wrong.npz" in err
+
+
+def test_info_describes_data_and_the_installation(run, flowers):
+    code, out, _ = run("info", flowers)
+    assert code == 0
+    assert "species" in out
+    assert "3 values: setosa, versicolor, virginica" in out
+    code, out, _ = run("info")
+    assert code == 0
+    assert "Average kernel SVM" in out
+    assert __version__ in out
+
+
+def test_the_version_is_printed(run):
+    code, out, _ = run("--version")
+    assert (code, out.strip()) == (0, f"multikernel {__version__}")
+
+
+@pytest.mark.parametrize("command", [[], ["compare"], ["fit"], ["predict"], ["info"]])
+def test_every_command_has_help(run, command):
+    code, out, _ = run(*command, "--help")
+    assert code == 0
+    assert "usage: multikernel" in out
+
+
+# -- what goes wrong ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required"),
+        (["compre"], "invalid choice"),
+        (["compare", "--methods", "averge"], "there is no method 'averge'; did you mean 'average'?"),
+        (["compare", "--kernels", "rbff", "--data", "flowers.csv"], "there is no kernel 'rbff'; did you mean 'rbf'?"),
+        (["compare", "--cv", "1"], "1 is too small: at least 2"),
+        (["compare", "--cv", "x"], "'x' is not a whole number"),
+        (["compare", "--test-size", "2"], "not a share between 0 and 1"),
+        (["compare", "-C", "1,-1"], "positive numbers separated by commas"),
+        (["compare", "--target", "y"], "--target needs a file: add --data FILE"),
+        (["compare", "--data", "flowers.csv", "--view", "petals"], "--view 'petals' should be name=columns"),
+        (["compare", "--data", "flowers.csv", "--view", "a=0", "--view", "a=1"], "--view 'a' is given twice"),
+        (["fit", "--data", "flowers.csv"], "required: -o/--output"),
+        (["fit", "--data", "f.csv", "-o", "m", "--method", "bst"], "no method 'bst'; did you mean 'best'?"),
+    ],
+    ids=str,
+)
+def test_wrong_commands_exit_with_2(run, flowers, arguments, message):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert message in err
+    assert out == ""
+    assert not os.path.exists("report.html")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "flower.csv"], "there is no file flower.csv; did you mean flowers.csv?"),
+        (["--data", "flowers.csv", "--target", "speceis"], "did you mean 'species'?"),
+        (["--data", "flowers.csv", "--target", "species", "--view", "a=petl_width"], "did you mean 'petal_width'"),
+        (["--data", "flowers.csv", "--target", "species", "--cv", "40"], "fewer than the 40 folds"),
+        (["--data", "flowers.csv", "--target", "sepal_width"], "looks continuous"),
+        (["--data", "nan.csv"], "1 values are missing or not finite, first in column 'a', row 1"),
+        (["--data", "one.csv"], "only one class"),
+        (["--data", "cut.csv"], "line 3: 1 fields, but the header has 2; the file may be truncated"),
+        (["--data", "cut.npz"], "not a complete .npz archive"),
+        (["--data", "mixed.npz"], "'b' has 5 rows, but 'y' has 6"),
+        (["--data", "flowers.csv", "--target", "species", "-o", "no/where.html"], "there is no folder no"),
+        (["--data", "flowers.csv", "--target", "species", "-o", "."], "it is a folder"),
+        (["--data", "negative.npz"], "positive semi-definite"),
+    ],
+    ids=str,
+)
+def test_bad_data_exits_with_1_and_writes_nothing(run, flowers, kernels, arguments, message):
+    for name, text in {
+        "nan.csv": "a,y\n1,0\n,1\n2,0\n3,1\n",
+        "one.csv": "a,y\n1,0\n2,0\n",
+        "cut.csv": "a,y\n1,0\n2",
+    }.items():
+        Path(name).write_text(text)
+    Path("cut.npz").write_bytes(kernels.read_bytes()[:1000])
+    np.savez("mixed.npz", a=np.ones((6, 2)), b=np.ones((5, 2)), y=np.arange(6) % 2)
+    np.savez("negative.npz", K=-np.eye(30)[None].repeat(2, 0), y=np.arange(30) % 2)
+    before = set(os.listdir("."))
+    code, out, err = run("compare", *arguments)
+    assert code == 1
+    assert err.startswith("multikernel: error: ") or "\nmultikernel: error: " in err
+    assert message in err
+    assert out == ""
+    assert set(os.listdir(".")) == before
+
+
+def test_models_that_cannot_be_read_exit_with_1(run, flowers):
+    Path("bad.mkl").write_text("nothing")
+    for model, message in {"bad.mkl": "not a complete model file", "none.mkl": "no such file"}.items():
+        for command in (["predict", model, "-d", flowers], ["info", model]):
+            code, out, err = run(*command)
+            assert (code, out) == (1, "")
+            assert message in err
+
+
+def test_missing_columns_at_prediction_are_named(run, flowers):
+    run("fit", "-d", flowers, "-t", "species", "-C", "1", "-o", "model.mkl", "-q")
+    Path("new.csv").write_text("sepal_length,sepal_width,petal_len,petal_width\n1,2,3,4\n")
+    code, _, err = run("predict", "model.mkl", "-d", "new.csv", "-o", "out.csv")
+    assert code == 1
+    assert "lacks 1 of the 4 columns" in err
+    assert "'petal_length'; did you mean 'petal_len'" in err
+    assert not os.path.exists("out.csv")
+
+
+def test_when_every_method_fails_the_reasons_are_shown_and_the_code_is_1(run, flowers, monkeypatch):
+    from multikernel import KernelAverageClassifier
+
+    def fail(self, *arguments, **options):
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr(KernelAverageClassifier, "fit", fail)
+    code, out, err = run("compare", "-d", flowers, "-t", "species", "--methods", "average", "--no-single")
+    assert code == 1
+    assert "RuntimeError: broken on purpose" in out
+    assert "every method failed" in err
+
+
+def test_unexpected_errors_are_one_line_unless_the_traceback_is_asked_for(run, flowers, monkeypatch):
+    def fail(*arguments, **options):
+        raise ZeroDivisionError("a mistake of ours")
+
+    monkeypatch.setattr("multikernel.compare.compare", fail)
+    code, _, err = run("compare", "-d", flowers, "-t", "species")
+    assert code == 1
+    assert "multikernel: error: ZeroDivisionError: a mistake of ours" in err
+    for command in (["--traceback", "compare"], ["compare", "--traceback"]):
+        with pytest.raises(ZeroDivisionError):
+            main([*command, "-d", str(flowers), "-t", "species"])
+
+
+# -- as a process of its own ---------------------------------------------------------------------------------
+
+
+def start(*arguments, **options):
+    command = [sys.executable, "-u", "-m", "multikernel", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+def test_an_interrupt_exits_with_130_and_keeps_what_is_finished(tmp_path):
+    """The first split of many is waited for, then the process is interrupted."""
+    rng = np.random.default_rng(0)
+    np.savez("data.npz", X=rng.normal(size=(120, 5)), y=np.arange(120) % 3)
+    process = start("compare", "--data", "data.npz", "--cv", 40, "--methods", "average", "--no-single", "-C", "1")
+    lines = []
+    while not any(line.startswith(" 20 %") for line in lines):
+        line = process.stderr.readline()
+        assert line, "".join(lines)
+        lines.append(line)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "multikernel: interrupted; what was finished is in the report" in err
+    assert "Traceback" not in err
+    assert out.startswith("method")
+    assert "Interrupted" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes behave differently there")
+def test_a_reader_that_goes_away_is_no_traceback(flowers):
+    process = start("info", flowers)
+    process.stdout.close()
+    process.wait(timeout=60)
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+
+
+def test_help_does_not_load_the_numerical_libraries():
+    code = (
+        "import sys; from multikernel.cli.parser import build_parser; build_parser(); print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
