@@ -56,12 +56,19 @@ def test_results_come_in_order_with_history_and_certificate():
         assert [row["gap"] for row in result.history] == [2.0**-i for i in range(1, 11)]
 
 
-def test_the_best_solution_is_kept_when_the_last_is_worse():
-    monitor = Monitor(Countdown(), tol=1e-9)
-    for gap in (0.5, 0.1, 0.3):
-        monitor(np.ones(1), np.array([gap]))
-    assert monitor.result().certificate.gap == pytest.approx(0.1)
-    assert_array_equal(monitor.current[1], [0.3])
+def test_the_best_solution_and_the_best_bound_are_kept():
+    class Bounds(Countdown):
+        def certificate(self, weights, alpha):
+            return Certificate(primal=alpha[0], dual=alpha[1])
+
+    monitor = Monitor(Bounds(), tol=1e-9)
+    for bounds in ([3.0, 0.5], [1.5, 0.2], [2.0, 1.0]):
+        monitor(np.ones(1), np.array(bounds))
+    result = monitor.result()
+    assert (result.certificate.primal, result.certificate.dual) == (1.5, 1.0)
+    assert_array_equal(result.alpha, [1.5, 0.2])
+    assert_array_equal(monitor.current[1], [2.0, 1.0])
+    assert [row["gap"] for row in result.history] == [2.5, 1.0, 1.0]
 
 
 def test_time_spent_monitoring_is_off_the_clock():

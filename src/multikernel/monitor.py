@@ -58,7 +58,8 @@ class Result:
 class Monitor:
     """Called once an outer iteration with the current solution; says whether to stop.
 
-    It keeps the solution with the smallest gap, because methods that do not descend may end on a worse one.
+    It keeps the solution with the smallest primal value and the largest lower bound seen, because methods that do
+    not descend may end on worse ones, and a bound that was proved once holds for every solution.
     Its own time (certificate, callbacks, files) is off the clock.
 
     Parameters
@@ -101,7 +102,8 @@ class Monitor:
         self.max_time = max_time
         self.history: list[dict[str, Any]] = []
         self.stopped = "iterations"
-        self.certificate = Certificate(float("inf"), float("-inf"))
+        self.bound = float("-inf")
+        self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None
         self.current: tuple[NDArray, NDArray] | None = None
         self._on_record = on_record
@@ -122,8 +124,9 @@ class Monitor:
     ) -> None:
         """Take over the state of an earlier monitor of the same problem."""
         self.current, self.best = current, best
-        self.certificate = self.problem.certificate(*best)
         self.history, self._elapsed = list(history), elapsed
+        self.bound = max((row["objective"] - row["gap"] for row in history), default=self.bound)
+        self.certificate = self._bounded(self.problem.certificate(*best))
 
     def __call__(self, weights: NDArray, alpha: NDArray) -> bool:
         self._elapsed = self.elapsed
@@ -133,10 +136,13 @@ class Monitor:
             self._started = time.perf_counter()
 
     def _record(self, weights: NDArray, alpha: NDArray) -> bool:
-        certificate = self.problem.certificate(weights, alpha)
+        certificate = self._bounded(self.problem.certificate(weights, alpha))
         self.current = np.array(weights), np.array(alpha)
-        if self.best is None or not certificate.gap > self.certificate.gap:
-            self.best, self.certificate = self.current, certificate
+        if self.best is None or not certificate.primal > self.certificate.primal:
+            self.best = self.current
+            self.certificate = certificate
+        else:
+            self.certificate = Certificate(self.certificate.primal, certificate.dual)
         row = {
             "iteration": len(self.history),
             "time": self._elapsed,
@@ -147,7 +153,7 @@ class Monitor:
         }
         self.history.append(row)
         asked = self._on_record is not None and bool(self._on_record(row, self))
-        if certificate.relative_gap <= self.tol:
+        if self.certificate.relative_gap <= self.tol:
             self.stopped = "converged"
         elif asked:
             self.stopped = "callback" if self.stopped == "iterations" else self.stopped
@@ -156,6 +162,12 @@ class Monitor:
         else:
             return False
         return True
+
+    def _bounded(self, certificate: Certificate) -> Certificate:
+        """The certificate with the best bound so far; without a dual value it stays without."""
+        if certificate.dual > self.bound:
+            self.bound = float(certificate.dual)
+        return certificate if np.isnan(certificate.dual) else Certificate(float(certificate.primal), self.bound)
 
     def result(self) -> Result:
         """The best solution seen, with its certificate and the history."""
