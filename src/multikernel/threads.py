@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import joblib
+
+_cores = cache(joblib.cpu_count)  # asking the system takes a millisecond or more
 
 
 def thread_count() -> int:
     """Threads to use: every core, unless ``OMP_NUM_THREADS`` (which joblib sets in its workers) says less."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
-    cores = joblib.cpu_count()
-    return max(1, min(cores, int(limit)) if limit.isdigit() else cores)
+    return max(1, min(_cores(), int(limit)) if limit.isdigit() else _cores())
 
 
 def map_threads(function: Callable[..., Any], arguments: Iterable[tuple], n_threads: int | None = None) -> list:
@@ -45,4 +48,4 @@ def over_rows(function: Callable[[int, int], Any], n_rows: int, *, work: float =
         return [function(0, n_rows)]
     # a few ranges per thread, so that a thread that is held up does not hold up the rest
     bounds = [n_rows * k // (4 * n_threads) for k in range(4 * n_threads + 1)]
-    return map_threads(function, [(a, b) for a, b in zip(bounds, bounds[1:]) if a < b], n_threads)
+    return map_threads(function, [(a, b) for a, b in pairwise(bounds) if a < b], n_threads)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import check_cv, cross_val_score
 
 from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
 from multikernel.estimators.registry import register
@@ -109,6 +108,8 @@ class BestKernelClassifier(OneKernelClassifier):
 
     def _score_kernels(self, stack: GramStack, labels: NDArray, sample_weight: NDArray) -> NDArray[np.float64]:
         """Mean cross-validated score of each kernel alone, shape (F,)."""
+        from sklearn.model_selection import check_cv, cross_val_score
+
         cv = check_cv(self._folds(labels), labels, classifier=True)
         folds = list(cv.split(np.zeros(len(labels)), labels))
         model = KernelAverageClassifier(

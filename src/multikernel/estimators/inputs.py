@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from multikernel.gram import DenseStack, GramStack, family_stack, precomputed_stack
+from multikernel.gram.build import fit_family
 from multikernel.gram.checks import PSD_CHOICES, check_sampled, check_test_stack, check_training_stack
 from multikernel.gram.clip import apply_clip, fit_clip
 from multikernel.kernels import FromDistance, FromFunction, KernelFamily, as_kernels
@@ -71,7 +72,8 @@ class KernelInput:
         kernels = as_kernels(self.kernels)
         names = getattr(self, "feature_names_in_", None)
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
-        self._family = KernelFamily.fit(kernels, table if by_function and is_frame(table) else X, names)
+        seen = table if by_function and is_frame(table) else X
+        self._family = fit_family(kernels, seen, names, memory=self.memory)
         self._X = X
         stack = family_stack(self._family, X, memory=self.memory)
         doubtful = [k for k, kernel in enumerate(self._family.kernels) if _is_doubtful(kernel)]

@@ -14,6 +14,7 @@ from multikernel.gram.dense import DenseStack
 from multikernel.gram.lazy import LazyStack
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.memory import parse_memory
+from multikernel.kernels import KernelFamily
 
 
 def gram_stack(
@@ -61,10 +62,15 @@ def gram_stack(
         return X
     if isinstance(kernels, str) and kernels == "precomputed":
         return check_training_stack(precomputed_stack(X, names, dtype=dtype, memory=memory), psd)
-    from multikernel.kernels import KernelFamily
-
-    family = kernels if isinstance(kernels, KernelFamily) else KernelFamily.fit(kernels, X)
+    family = kernels if isinstance(kernels, KernelFamily) else fit_family(kernels, X, memory=memory)
     return family_stack(family, X, memory=memory, dtype=dtype)
+
+
+def fit_family(
+    kernels: Any, X: Any, feature_names: Any = None, *, memory: int | float | str | None = None
+) -> KernelFamily:
+    """Fit kernels on training data, keeping distances that the stack will need in a quarter of the budget."""
+    return KernelFamily.fit(kernels, X, feature_names, keep=parse_memory(memory) // 4)
 
 
 def family_stack(

@@ -1,0 +1,79 @@
+"""The one structure behind most methods: min over weights in a set of the optimum of an SVM on their kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.certificate import Certificate
+from multikernel.combination import WeightedSum, one_kernel
+from multikernel.gram.base import GramStack
+from multikernel.weight_sets import WeightSet
+
+
+class MinMaxProblem:
+    """``min over g in G of J(g) = max over alpha in A of  linear(alpha) - ½ Σ_j g_j q_j(alpha)``.
+
+    J is convex, with gradient ``-½ q(alpha*)``. For any g in G and any alpha in A
+
+        linear(alpha) - ½ support_G(q(alpha))  <=  optimum  <=  J(g),
+
+    which is the certificate of every method that solves this problem.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Training kernels, square.
+    inner : CSVM, NuSVM or LabelSVMs
+        The problem in alpha; with several labels the objectives are summed.
+    weight_set : WeightSet
+        The set G.
+    memory : int
+        Bytes that the combined kernel may take; beyond, it is computed where it is read.
+    """
+
+    def __init__(self, stack: GramStack, inner: Any, weight_set: WeightSet, memory: int):
+        self.stack, self.inner, self.weight_set, self.memory = stack, inner, weight_set, memory
+        self._last: tuple[NDArray, NDArray] | None = None
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.stack.n_kernels
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Weights that favour no kernel, and a feasible alpha."""
+        return self.weight_set.start(self.n_kernels), self.inner.start()
+
+    def solve_inner(self, weights: NDArray, warm: NDArray | None, tol: float) -> tuple[float, NDArray]:
+        """Value and alpha of the inner problem on the kernel of ``weights``, to a relative gap ``tol``."""
+        kernel = one_kernel(self.stack, WeightedSum(weights), self.memory)
+        value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False)
+        return float(np.sum(value)), alpha
+
+    def scores(self, alpha: NDArray) -> NDArray[np.float64]:
+        """``K_j alpha`` of each kernel, shape (F, n) or (F, n, T); the last one is remembered."""
+        if self._last is None or not np.array_equal(self._last[0], alpha):
+            self._last = np.array(alpha), self.stack.apply(alpha)
+        return self._last[1]
+
+    def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
+        """``q_j(alpha) = Σ_labels alpha' K_j alpha``, shape (F,)."""
+        return np.maximum(np.einsum("fi...,i...->f", self.scores(alpha), alpha), 0.0)
+
+    def lower_bound(self, alpha: NDArray) -> float:
+        """``linear(alpha) - ½ support_G(q(alpha))``."""
+        linear = float(np.sum(self.inner.linear(alpha)))
+        return linear - 0.5 * self.weight_set.support(self.quadratic_forms(alpha))
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""
+        scores = np.tensordot(weights, self.scores(alpha), axes=1)
+        return Certificate(self.inner.certificate(scores, alpha).primal, self.lower_bound(alpha))
+
+    def intercept(self, weights: NDArray, alpha: NDArray) -> Any:
+        """The bias with the least loss; one per label."""
+        scores = np.tensordot(weights, self.scores(alpha), axes=1)
+        return self.inner.intercepts(scores) if alpha.ndim == 2 else self.inner.intercept(scores)
