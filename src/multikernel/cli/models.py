@@ -31,14 +31,14 @@ def run_fit(options: argparse.Namespace) -> int:
     say = _remarks(options.quiet)
     say(f"{task.name}: {task.description}")
     with Interruption() as interruption:
-        chosen, score = tune(
+        choice = tune(
             method, task.X, task.y, task.kernels, grid=grid, inner_cv=options.inner_cv, random_state=options.seed
         )
         interruption.check()
-        if score is not None:
-            shown = ", ".join(f"{name}={value:g}" for name, value in chosen.items())
-            say(f"{shown} chosen by {options.inner_cv}-fold validation (accuracy {100 * score:.1f} %)")
-        model = method.make(task.kernels, **chosen).fit(task.X, task.y)
+        if choice.score is not None:
+            shown = ", ".join(f"{name}={value:g}" for name, value in choice.parameters.items())
+            say(f"{shown} chosen by {options.inner_cv}-fold validation (accuracy {100 * choice.score:.1f} %)")
+        model = method.make(task.kernels, **choice.parameters).fit(task.X, task.y)
         interruption.check()  # a fit that was interrupted returns what it has: not to be kept as a model
     metadata = {
         "method": method.name,

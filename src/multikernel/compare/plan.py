@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
-from multikernel.compare.tuning import Split, candidates, n_fits
+from multikernel.compare.tuning import Split, candidates, n_fits, validates_itself
 from multikernel.estimators.registry import Method
 from multikernel.files import DataError, near_matches
 
@@ -41,7 +41,9 @@ class Plan:
         """Fits in all, as progress counts them."""
         fits = sum(self._fits(method) for method in self.methods)
         if self.single is not None:
-            fits += len(self.kernel_names()) * self._fits(self.single)
+            tried = self.candidates(self.single)
+            chosen = any(validates_itself(m) and self.candidates(m) == tried for m in self.methods)
+            fits += len(self.kernel_names()) * (1 if chosen else self._fits(self.single))
         return fits * len(self.splits)
 
     def _fits(self, method: Method) -> int:

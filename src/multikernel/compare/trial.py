@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class Trial:
     y_test: np.ndarray
     inner: list[Split]
     classes: np.ndarray
+    by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by the candidates, as text
 
     def run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
@@ -47,8 +48,11 @@ class Trial:
     def _run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
     ) -> None:
-        chosen, score = choose(method, candidates, self.training, self.y_train, self.inner, step)
-        if score is None:
+        choice = choose(method, candidates, self.training, self.y_train, self.inner, step)
+        chosen = choice.parameters
+        if choice.by_kernel is not None:
+            self.by_kernel[repr(candidates)] = choice.by_kernel
+        if choice.score is None:
             self._warm_up(method, chosen)
         model = make_on_stack(method, chosen, self.inner)
         start = time.perf_counter()
@@ -88,7 +92,12 @@ class Trial:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                chosen, _ = choose(method, candidates, training, self.y_train, self.inner, step)
+                # a method that validated each kernel alone, on these folds, has made the choice already
+                known = self.by_kernel.get(repr(candidates))
+                choice = (
+                    choose(method, candidates, training, self.y_train, self.inner, step) if known is None else None
+                )
+                chosen = known[k] if choice is None else choice.parameters
                 model = make_on_stack(method, chosen, self.inner).fit(training, self.y_train)
                 score = float(np.mean(model.predict(testing) == self.y_test))
                 step()  # ends here after an interrupt, before anything is stored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import signature
 from itertools import product
 from typing import Any
@@ -54,6 +55,25 @@ def make_on_stack(method: Method, parameters: dict[str, Any], folds: list[Split]
     return method.make("precomputed", **parameters)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What validation chose.
+
+    Parameters
+    ----------
+    parameters : dict
+        The candidate with the best mean accuracy on the folds, the first of equals.
+    score : float or None
+        That accuracy; None if there was nothing to choose from, and no validation.
+    by_kernel : list of dict, optional
+        The best candidate for each kernel alone, from a method that validates kernels one by one.
+    """
+
+    parameters: dict[str, Any]
+    score: float | None = None
+    by_kernel: list[dict[str, Any]] | None = None
+
+
 def choose(
     method: Method,
     tried: list[dict[str, Any]],
@@ -61,8 +81,8 @@ def choose(
     y: np.ndarray,
     folds: list[Split],
     step: Callable[[], None] = lambda: None,
-) -> tuple[dict[str, Any], float | None]:
-    """The candidate with the best mean accuracy on the folds, the first of equals, and that accuracy.
+) -> Choice:
+    """Choose among candidates by accuracy on the folds.
 
     A method that validates itself (it has the parameter ``cv``, and ``kernel_scores_`` once fitted) is fitted
     once for each candidate and judged by its own score on the same folds: it then makes both choices, its own
@@ -72,7 +92,7 @@ def choose(
     ----------
     method : Method
     tried : list of dict
-        Candidates. A single one is taken without validation, which then has no accuracy (None).
+        Candidates. A single one is taken without validation.
     stack : GramStack
         Kernels between all samples.
     y : ndarray of shape (n,)
@@ -81,11 +101,13 @@ def choose(
         Called after each fit.
     """
     if len(tried) == 1 or not folds:
-        return tried[0], None
-    score = _own_scores if validates_itself(method) else _fold_scores
-    scores = score(method, tried, stack, y, folds, step)
-    best = int(scores.argmax())
-    return tried[best], float(scores[best])
+        return Choice(tried[0])
+    if validates_itself(method):
+        scores = _own_scores(method, tried, stack, y, folds, step)  # (candidates, kernels)
+        by_kernel = [tried[k] for k in scores.argmax(axis=0)]
+        return Choice(tried[int(scores.max(axis=1).argmax())], float(scores.max()), by_kernel)
+    means = _fold_scores(method, tried, stack, y, folds, step)
+    return Choice(tried[int(means.argmax())], float(means.max()))
 
 
 def validates_itself(method: Method) -> bool:
@@ -126,12 +148,12 @@ def _own_scores(
     folds: list[Split],
     step: Callable[[], None],
 ) -> np.ndarray:
-    scores = np.zeros(len(tried))
-    for k, candidate in enumerate(tried):
+    scores = []
+    for candidate in tried:
         model = make_on_stack(method, candidate, folds).fit(stack, y)
-        scores[k] = np.max(model.kernel_scores_)
+        scores.append(np.asarray(model.kernel_scores_))
         step()
-    return scores
+    return np.stack(scores)
 
 
 def tune(
@@ -143,12 +165,12 @@ def tune(
     grid: Mapping[str, Sequence[Any]] | None = None,
     inner_cv: int = 3,
     random_state: int = 0,
-) -> tuple[dict[str, Any], float | None]:
+) -> Choice:
     """Choose parameters for a fit on all of ``X``; see `choose`. Kernels that are not PSD are refused."""
     from multikernel.gram import gram_stack
 
     tried = candidates(method, grid)
     if len(tried) == 1:
-        return tried[0], None
+        return Choice(tried[0])
     stack = checked_stack(gram_stack(X, kernels))
     return choose(method, tried, stack, y, inner_folds(y, inner_cv, random_state))
