@@ -49,9 +49,7 @@ def test_the_same_seed_gives_the_same_views_and_another_seed_others():
 
 
 def test_informative_views_separate_the_classes_as_far_as_promised():
-    data = make_views(
-        40_000, n_informative=1, n_noise=1, n_features=3, n_classes=3, separation=2.5, random_state=0
-    )
+    data = make_views(40_000, n_informative=1, n_noise=1, n_features=3, n_classes=3, separation=2.5, random_state=0)
     for columns, distance in zip(data.views.values(), (2.5, 0.0)):
         means = np.stack([data.X[data.y == label, columns].mean(axis=0) for label in range(3)])
         gaps = np.linalg.norm(means[[0, 0, 1]] - means[[1, 2, 2]], axis=1)
