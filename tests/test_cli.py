@@ -90,6 +90,24 @@ def test_compare_prints_a_table_and_writes_a_page_and_json(run, flowers):
     assert "report: report.html" in err
 
 
+@pytest.mark.parametrize(
+    ("n_samples", "options", "protocol"),
+    [
+        (100, [], "5-fold stratified cross-validation"),
+        (1100, [], "330 stratified samples held out"),
+        (1100, ["--cv", "2"], "2-fold stratified cross-validation"),
+        (100, ["--test-size", "0.2"], "20 stratified samples held out"),
+    ],
+)
+def test_few_samples_are_cross_validated_and_many_held_out_unless_told(run, n_samples, options, protocol):
+    rng = np.random.default_rng(0)
+    y = np.arange(n_samples) % 2
+    np.savez("data.npz", X=rng.normal(size=(n_samples, 2)) + 3 * y[:, None], y=y)
+    chosen = ("--methods", "average", "--kernels", "linear", "--no-single", "--json", "all.json", *FAST)
+    assert run("compare", "--data", "data.npz", *chosen, *options)[0] == 0
+    assert json.loads(Path("all.json").read_text())["protocol"].startswith(protocol)
+
+
 def test_quiet_leaves_standard_error_empty(run, kernels):
     code, out, err = run("compare", "--data", kernels, "--test-size", 0.4, *FAST, "--quiet", "--no-single")
     assert code == 0

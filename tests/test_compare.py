@@ -98,6 +98,11 @@ def test_the_same_seed_gives_the_same_scores(found, views):
     assert [k.scores for k in again.kernels] == [k.scores for k in found.kernels]
 
 
+def test_kernels_alone_score_the_same_whether_a_method_chose_their_parameters_or_not(found, views):
+    alone = compare(views.X, views.y, views.kernels, methods=["average"], cv=3, inner_cv=2, grid={"C": [0.1, 1.0]})
+    assert [kernel.scores for kernel in alone.kernels] == [kernel.scores for kernel in found.kernels]
+
+
 def test_held_out_accuracy_is_that_of_a_fit_by_hand(views):
     split = StratifiedShuffleSplit(1, test_size=0.4, random_state=3)
     train, test = next(split.split(views.X, views.y))

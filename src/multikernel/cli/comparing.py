@@ -32,7 +32,7 @@ def run_compare(options: argparse.Namespace) -> int:
             task.kernels,
             methods=methods,
             cv=options.cv or 5,
-            test_size=options.test_size,
+            test_size=_test_size(options, len(task.y)),
             inner_cv=options.inner_cv,
             grid=grid,
             single_kernels=not options.no_single,
@@ -44,6 +44,13 @@ def run_compare(options: argparse.Namespace) -> int:
             command=shlex.join(["multikernel", *options.command_line]),
         )
     return _finish(comparison, options)
+
+
+def _test_size(options: argparse.Namespace, n_samples: int) -> float | None:
+    """The share to hold out; None for cross-validation, which few samples need and many make slow."""
+    if options.cv is None and options.test_size is None and n_samples > 1000:
+        return 0.3
+    return options.test_size
 
 
 def _finish(comparison, options: argparse.Namespace) -> int:

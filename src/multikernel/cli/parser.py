@@ -118,9 +118,18 @@ def _add_compare(commands: Any) -> None:
     protocol.add_argument("-m", "--methods", metavar="LIST", help="methods to run (default: all)")
     how = protocol.add_mutually_exclusive_group()
     how.add_argument(
-        "--cv", metavar="FOLDS", type=_whole(2), default=None, help="cross-validation (default: 5 folds)"
+        "--cv",
+        metavar="FOLDS",
+        type=_whole(2),
+        default=None,
+        help="cross-validation (default: 5 folds up to 1000 samples)",
     )
-    how.add_argument("--test-size", metavar="SHARE", type=_share, help="hold out this share of samples instead")
+    how.add_argument(
+        "--test-size",
+        metavar="SHARE",
+        type=_share,
+        help="hold out this share of the samples once (default: 0.3 beyond 1000 samples)",
+    )
     protocol.add_argument("--no-single", action="store_true", help="do not score each kernel alone")
     _add_tuning(parser)
     output = parser.add_argument_group("output")

@@ -94,10 +94,10 @@ class Trial:
             try:
                 # a method that validated each kernel alone, on these folds, has made the choice already
                 known = self.by_kernel.get(repr(candidates))
-                choice = (
-                    choose(method, candidates, training, self.y_train, self.inner, step) if known is None else None
-                )
-                chosen = known[k] if choice is None else choice.parameters
+                if known is None:
+                    chosen = choose(method, candidates, training, self.y_train, self.inner, step).parameters
+                else:
+                    chosen = known[k]
                 model = make_on_stack(method, chosen, self.inner).fit(training, self.y_train)
                 score = float(np.mean(model.predict(testing) == self.y_test))
                 step()  # ends here after an interrupt, before anything is stored
