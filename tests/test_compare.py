@@ -165,9 +165,13 @@ def test_a_method_that_fails_says_why_and_the_others_go_on(spy):
 def test_warnings_are_kept_with_their_method(spy):
     import warnings
 
-    spy.action = lambda self, stack: warnings.warn("take care", UserWarning, stacklevel=1)
+    def warn(self, stack):
+        warnings.warn(f"gap {0.1 + len(Spy.fits)} is large", UserWarning, stacklevel=1)
+        warnings.warn("take care", UserWarning, stacklevel=1)
+
+    spy.action = warn
     result = compare(marked_kernels(24), LABELS, methods=["spy"], cv=2, single_kernels=False)
-    assert result.methods[0].notes == ["UserWarning: take care"]
+    assert result.methods[0].notes == ["UserWarning: gap 0.1 is large", "UserWarning: take care"]
 
 
 @pytest.mark.parametrize("swallowed", [False, True])

@@ -54,7 +54,7 @@ class MethodResult:
     confusion : list of list of int
         Test samples by true class (rows) and predicted class, summed over splits.
     notes : list of str
-        Warnings, each once.
+        Warnings; of those that differ only in numbers, the first.
     error : str or None
         Why the method failed, if it did.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -41,9 +42,7 @@ class Trial:
             except Exception as error:  # one method must not lose the others
                 result.error = f"{type(error).__name__}: {error}"
         for warning in caught:
-            text = f"{warning.category.__name__}: {warning.message}"
-            if text not in result.notes and len(result.notes) < 5:
-                result.notes.append(text)
+            _note(result, f"{warning.category.__name__}: {warning.message}")
 
     def _run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
@@ -104,6 +103,13 @@ class Trial:
                 result.scores.append(score)
             except Exception as error:  # one kernel must not lose the others
                 result.error = f"{type(error).__name__}: {error}"
+
+
+def _note(result: MethodResult, text: str) -> None:
+    """Keep a warning, unless it is there already but for its numbers."""
+    shapes = {re.sub(r"[\d.e+-]+", "", note) for note in result.notes}
+    if re.sub(r"[\d.e+-]+", "", text) not in shapes:
+        result.notes.append(text)
 
 
 def relative_gap(model: BaseEstimator) -> float:

@@ -99,8 +99,8 @@ def convergence_figure(comparison: Comparison) -> Html | None:
     ends = "; ".join(f"{s.title} reaches {s.points[-1][1]:.1e} after {s.points[-1][0]:.2g} s" for s in series)
     chart = _both(line_chart, series, label=f"Relative duality gap against time: {ends}.")
     caption = (
-        "Relative duality gap during the fit on the first split, both axes logarithmic: "
-        "lower and further left is better."
+        "Relative duality gap during the fit on the first split, both axes logarithmic: lower and further left is "
+        "better. Of several problems in a fit, one a class, it is the largest gap; one not yet begun counts 1."
     )
     return _section(
         "Convergence",
