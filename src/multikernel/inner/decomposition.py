@@ -19,13 +19,36 @@ from multikernel.inner.qp import BoxProblem, choose
 from multikernel.inner.working_set import WorkingSet
 
 Vector = NDArray[np.float64]
+Point = tuple[Vector, Vector, float]  # b, K @ b, relative gap
 
-# Working sets in a burst.
-ROUNDS = 4
-# A burst that leaves more than this share of the gap is not getting anywhere with SMO.
-SLOW = 0.3
+# Working sets in a burst, if they leave at most this share of the gap.
+ROUNDS, SLOW = 4, 0.3
+# If not, a burst takes one more for so many samples before it turns to the interior-point method, which
+# costs a multiple of n³.
+SAMPLES_A_ROUND = 50
+# Bursts without progress after which to stop.
+PATIENCE = 5
+# Most that one working set may reduce the violation: more precision is lost when the next set comes.
+FASTEST = 0.003
 # Up to this many variables the interior-point method takes all of them.
 SMALL = 1500
+
+
+class Progress:
+    """Tells when several bursts changed neither the objective, beyond rounding, nor the gap."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.gaps: list[float] = []
+
+    def stalled(self, value: float, gap: float) -> bool:
+        """Record a burst; True if the last ones brought nothing."""
+        self.values.append(value)
+        self.gaps.append(gap)
+        if len(self.gaps) <= PATIENCE:
+            return False
+        gained = max(self.values[-PATIENCE:]) - max(self.values[:-PATIENCE])
+        return gained <= 1e-13 * abs(value) and min(self.gaps[-PATIENCE:]) > 0.9 * min(self.gaps[:-PATIENCE])
 
 
 @dataclass
@@ -65,8 +88,9 @@ class Decomposition:
         b = self.problem.feasible(b)
         scores = self.operator.matvec(b)
         gap = self.relative_gap(scores, b)
+        progress = Progress()
         for burst in range(max_iter):
-            if not gap > self.tol:
+            if not gap > self.tol or progress.stalled(self.value(scores, b), gap):
                 break
             if burst:
                 # afresh from b: nothing else is carried from burst to burst
@@ -78,19 +102,20 @@ class Decomposition:
                 break
         return b, scores, gap
 
-    def burst(self, b: Vector, scores: Vector, gap: float) -> tuple[Vector, Vector, float]:
+    def value(self, scores: Vector, b: Vector) -> float:
+        """Dual objective: minus that of (QP)."""
+        return float(self.problem.p @ b - 0.5 * b @ scores)
+
+    def burst(self, b: Vector, scores: Vector, gap: float) -> Point:
         """A few working sets, then the interior-point method if they did not bring the gap down."""
-        start = gap
-        b, g = b.copy(), scores - self.problem.p
-        for _ in range(ROUNDS):
+        b, g, start = b.copy(), scores - self.problem.p, gap
+        patience = ROUNDS + len(b) // SAMPLES_A_ROUND
+        for count in range(1, patience + 1):
             g = self._round(b, g, gap)
             gap = self.relative_gap(g + self.problem.p, b)
-            if not gap > 0.5 * self.tol:
-                break
-        else:
-            if gap > SLOW * start:
-                return self._interior_round(b, g + self.problem.p, gap)
-        return self.problem.feasible(b), g + self.problem.p, gap
+            if not gap > 0.5 * self.tol or (count >= ROUNDS and gap <= SLOW * start):
+                return self.problem.feasible(b), g + self.problem.p, gap
+        return self._interior_round(b, g + self.problem.p, gap)
 
     def _round(self, b: Vector, g: Vector, gap: float) -> Vector:
         """Improve ``b`` in place on one working set; return the gradient there."""
@@ -117,7 +142,7 @@ class Decomposition:
         """KKT violation to reach on a working set: what makes the gap small enough, but not all at once."""
         return worst * min(max(0.3 * self.tol / gap, FASTEST), 0.1)
 
-    def _interior_round(self, b: Vector, scores: Vector, gap: float) -> tuple[Vector, Vector, float]:
+    def _interior_round(self, b: Vector, scores: Vector, gap: float) -> Point:
         """The interior-point method on one working set; what came in if that is not better."""
         problem = self.problem
         index, _ = choose(problem, scores - problem.p, b, self.working_size)
@@ -132,10 +157,22 @@ class Decomposition:
             moved[index] = candidate
             moved = problem.feasible(moved)
             moved_scores = scores + self.operator.matvec(moved - b)
-            moved_gap = self.relative_gap(moved_scores, moved)
-            if moved_gap <= max(best[2], 0.5 * self.tol):
-                best = moved, moved_scores, moved_gap
-        return best
+            best = self._better(best, (moved, moved_scores, self.relative_gap(moved_scores, moved)))
+        return self._better(best, self._cleaned(index, *best))
+
+    def _better(self, best: Point, other: Point) -> Point:
+        """The second if it is no worse or good enough."""
+        return other if other[2] <= max(best[2], 0.5 * self.tol) else best
+
+    def _cleaned(self, index: NDArray[np.intp], b: Vector, scores: Vector, gap: float) -> Point:
+        """SMO takes the variables that are nearly at a bound there: an interior point has no exact zeros."""
+        work = WorkingSet(self.operator, self.problem, index, scores - self.problem.p, b)
+        work.smo(0.0, 4 * len(index))
+        work.solve(0.0, 2)
+        change = np.zeros(len(b))
+        change[index] = work.b - b[index]
+        b, scores = self.problem.feasible(b + change), scores + self.operator.matvec(change)
+        return b, scores, self.relative_gap(scores, b)
 
     def _interior_points(self, index: NDArray[np.intp], b: Vector, scores: Vector) -> tuple[Vector, Vector]:
         problem = self.problem
@@ -152,6 +189,3 @@ class Decomposition:
             groups.T @ b[index],
             tol=0.1 * self.tol,
         )
-
-
-FASTEST = 0.003

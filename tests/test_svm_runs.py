@@ -1,0 +1,124 @@
+"""How the SVM engine runs: kernels out of memory, many labels, stopping and resuming."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from multikernel.inner import CSVM, LabelSVMs, NuSVM
+
+
+def problem(n=300, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, 4))
+    signs = np.where(X[:, 0] + generator.normal(size=n) > 0, 1.0, -1.0)
+    return np.exp(-((X[:, None] - X[None]) ** 2).sum(-1) / 4), signs
+
+
+class CountingOperator:
+    """A kernel that only gives blocks, and remembers the largest."""
+
+    def __init__(self, K):
+        self._K, self.shape, self.largest = K, K.shape, 0
+
+    def diagonal(self):
+        return self._K.diagonal().copy()
+
+    def submatrix(self, rows, columns):
+        self.largest = max(self.largest, len(rows), len(columns))
+        return np.ascontiguousarray(self._K[np.ix_(rows, columns)])
+
+    def matvec(self, alpha):
+        return self._K @ alpha
+
+
+@pytest.mark.parametrize(
+    "svm",
+    [
+        lambda s: CSVM(s, 10.0),
+        lambda s: CSVM(s, 0.1),
+        lambda s: CSVM(s, 10.0, bias=False),
+        lambda s: NuSVM(s, 0.4),
+    ],
+    ids=["C", "small C", "box", "nu"],
+)
+def test_operator_gives_the_dense_answer_within_its_working_size(svm):
+    K, signs = problem()
+    operator = CountingOperator(K)
+    value, alpha = svm(signs).solve(operator, tol=1e-7, working_size=100)
+    assert 0 < operator.largest <= 100
+    assert_allclose(value, svm(signs).solve(K, tol=1e-7)[0], rtol=1e-6)
+    assert svm(signs).violation(alpha) == 0.0
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_labels_equal_separate_solves_and_leave_unused_samples_out(bias):
+    K, _ = problem(120)
+    generator = np.random.default_rng(1)
+    signs = generator.choice([-1.0, 0.0, 1.0], size=(120, 5))
+    labels = LabelSVMs(signs, 2.0, bias=bias)
+    values, alpha = labels.solve(K, tol=1e-8)
+    assert alpha.shape == (120, 5)
+    assert np.all(alpha[signs == 0.0] == 0.0)
+    assert labels.violation(alpha) == 0.0
+    for t in range(5):
+        used = np.flatnonzero(signs[:, t])
+        value, _ = CSVM(signs[used, t], 2.0, bias=bias).solve(K[np.ix_(used, used)], tol=1e-8)
+        assert_allclose(values[t], value, rtol=1e-7)
+    scores = K @ alpha
+    quadratic = np.einsum("nt,nt->t", alpha, scores)
+    assert_allclose(labels.linear(alpha) - 0.5 * quadratic, values, rtol=1e-9)
+    assert labels.certificate(scores, alpha).relative_gap <= 1e-7
+    assert_array_equal(labels.intercepts(scores), [svm.intercept(f) for svm, f in zip(labels.svms, scores.T)])
+
+
+def test_labels_accept_a_warm_start():
+    K, _ = problem(120)
+    signs = np.random.default_rng(1).choice([-1.0, 1.0], size=(120, 3))
+    labels = LabelSVMs(signs, 2.0)
+    values, alpha = labels.solve(K, tol=1e-8)
+    again, same = labels.solve(K, alpha, tol=1e-7)
+    assert_array_equal(alpha, same)
+    assert_allclose(values, again, rtol=1e-12)
+    assert_allclose(labels.solve(K, 5 * alpha, tol=1e-8)[0], values, rtol=1e-7)
+    with pytest.raises(ValueError, match="a column a label"):
+        labels.solve(K, alpha[:, :2])
+
+
+def test_same_input_gives_the_same_bits():
+    K, signs = problem()
+    first, second = (CSVM(signs, 100.0).solve(K.copy(), tol=1e-8) for _ in range(2))
+    assert first[0] == second[0]
+    assert_array_equal(first[1], second[1])
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_run_resumed_from_alpha_goes_on_bit_by_bit(stop):
+    K, signs = problem(400)
+    operator = CountingOperator(K)  # small working sets: several bursts
+    svm = CSVM(signs, 1e3)
+    trail = []
+    options = {"tol": 1e-9, "working_size": 60, "warn": False}
+    value, alpha = svm.solve(operator, monitor=lambda a: trail.append(a.copy()), max_iter=12, **options)
+    assert len(trail) > stop
+    stored = []
+    svm.solve(operator, monitor=lambda a: stored.append(a.copy()) or len(stored) == stop, **options)
+    assert len(stored) == stop
+    assert_array_equal(stored[-1], trail[stop - 1])
+    resumed, again = svm.solve(operator, stored[-1], max_iter=12 - stop, **options)
+    assert_array_equal(again, alpha)
+    assert resumed == pytest.approx(value, rel=1e-12)
+
+
+def test_monitor_sees_feasible_points_that_improve():
+    K, signs = problem(400)
+    svm = CSVM(signs, 1e3)
+    values = []
+
+    def watch(alpha):
+        assert svm.violation(alpha) == 0.0
+        values.append(svm.linear(alpha) - 0.5 * alpha @ K @ alpha)
+        return False
+
+    svm.solve(CountingOperator(K), monitor=watch, tol=1e-8, working_size=60, max_iter=10, warn=False)
+    assert len(values) > 1
+    assert np.all(np.diff(values) >= -1e-9 * abs(values[-1]))
