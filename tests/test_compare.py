@@ -206,6 +206,17 @@ def test_progress_counts_every_fit_once(spy):
     assert {step[2] for step in steps} == {total}
 
 
+def test_progress_reaches_its_end_when_a_method_fails(spy):
+    def fail(self, stack):
+        raise RuntimeError
+
+    spy.action = fail
+    steps = []
+    compare(marked_kernels(24), LABELS, methods=["spy"], cv=2, progress=lambda *step: steps.append(step[1:]))
+    assert steps[-1][0] == steps[-1][1]
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+
+
 @pytest.mark.skipif(not can_measure(), reason="peak memory is measured on Linux only")
 def test_the_memory_of_a_fit_is_what_it_adds_at_its_peak(spy):
     def allocate(self, stack):

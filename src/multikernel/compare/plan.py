@@ -39,15 +39,21 @@ class Plan:
 
     def n_steps(self) -> int:
         """Fits in all, as progress counts them."""
-        fits = sum(self._fits(method) for method in self.methods)
+        fits = sum(self.n_fits(method) for method in self.methods)
         if self.single is not None:
-            tried = self.candidates(self.single)
-            chosen = any(validates_itself(m) and self.candidates(m) == tried for m in self.methods)
-            fits += len(self.kernel_names()) * (1 if chosen else self._fits(self.single))
+            fits += len(self.kernel_names()) * self.n_single_fits()
         return fits * len(self.splits)
 
-    def _fits(self, method: Method) -> int:
+    def n_fits(self, method: Method) -> int:
+        """Fits that a method takes on one split."""
         return n_fits(method, len(self.candidates(method)), self.inner_cv)
+
+    def n_single_fits(self) -> int:
+        """Fits that a kernel alone takes on one split: one if another method chooses its parameters."""
+        assert self.single is not None
+        tried = self.candidates(self.single)
+        chosen = any(validates_itself(method) and self.candidates(method) == tried for method in self.methods)
+        return 1 if chosen else self.n_fits(self.single)
 
 
 def make_plan(

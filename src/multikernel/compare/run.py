@@ -28,12 +28,17 @@ class Counter:
         self._done = 0
         self._total = total
 
-    def __call__(self, what: str, steps: int = 1) -> None:
-        """Say that ``steps`` more fits of ``what`` are done."""
+    def __call__(self, what: str) -> None:
+        """Say that one more fit of ``what`` is done."""
         self._interruption.check()
-        self._done = min(self._done + steps, self._total)
-        if self._progress is not None:
-            self._progress(what, self._done, self._total)
+        self.reach(what, self._done + 1)
+
+    def reach(self, what: str, done: int) -> None:
+        """Say that ``done`` fits are behind us: those that a failure has made needless count as done."""
+        if done > self._done:
+            self._done = min(done, self._total)
+            if self._progress is not None:
+                self._progress(what, self._done, self._total)
 
 
 def compare(
@@ -159,14 +164,20 @@ def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, co
     inner = inner_folds(plan.y[train], plan.inner_cv, plan.random_state)
     trial = Trial(training, testing, plan.y[train], plan.y[test], inner, np.unique(plan.y))
     label = f"split {number + 1}/{comparison.n_splits}"
+    done = number * plan.n_steps() // len(plan.splits)
     for method, result in zip(plan.methods, comparison.methods):
+        what = f"{label}: {method.title}"
         if result.error is None:
-            trial.run(method, plan.candidates(method), result, partial(count, f"{label}: {method.title}"))
+            trial.run(method, plan.candidates(method), result, partial(count, what))
+        done += plan.n_fits(method)
+        count.reach(what, done)
     for k, kernel in enumerate(comparison.kernels):
         assert plan.single is not None
+        what = f"{label}: {kernel.name} alone"
         if kernel.error is None:
-            step = partial(count, f"{label}: {kernel.name} alone")
-            trial.run_single(plan.single, plan.candidates(plan.single), k, kernel, step)
+            trial.run_single(plan.single, plan.candidates(plan.single), k, kernel, partial(count, what))
+        done += plan.n_single_fits()
+        count.reach(what, done)
 
 
 def _stacks(plan: Plan, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:

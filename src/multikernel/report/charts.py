@@ -30,13 +30,13 @@ class Interval:
 
 
 def nice_step(extent: float, wanted: int) -> float:
-    """The step of 1, 2 or 5 times a power of ten that cuts ``extent`` into about ``wanted`` parts.
+    """The step of 1, 2 or 5 times a power of ten that cuts ``extent`` into at most about ``wanted`` parts.
 
     Examples
     --------
     >>> from multikernel.report.charts import nice_step
     >>> nice_step(0.13, 5), nice_step(100, 4)
-    (0.02, 20.0)
+    (0.05, 50.0)
     """
     raw = extent / max(wanted, 1)
     power = 10.0 ** math.floor(math.log10(raw))
