@@ -114,7 +114,7 @@ class Decomposition:
             g = self._round(b, g, gap)
             gap = self.relative_gap(g + self.problem.p, b)
             if not gap > 0.5 * self.tol or (count >= ROUNDS and gap <= SLOW * start):
-                return self.problem.feasible(b), g + self.problem.p, gap
+                return self._settled(b, g + self.problem.p, gap)
         return self._interior_round(b, g + self.problem.p, gap)
 
     def _round(self, b: Vector, g: Vector, gap: float) -> Vector:
@@ -149,9 +149,9 @@ class Decomposition:
         movable = problem.hi > problem.lo
         if movable.sum() <= min(self.working_size, SMALL):
             index = problem.ordered(movable)
+        best = self._settled(b, scores, gap)
         if len(index) < 2:
-            return problem.feasible(b), scores, gap
-        best = problem.feasible(b), scores, gap
+            return best
         for candidate in self._interior_points(index, b, scores):
             moved = b.copy()
             moved[index] = candidate
@@ -171,8 +171,17 @@ class Decomposition:
         work.solve(0.0, 2)
         change = np.zeros(len(b))
         change[index] = work.b - b[index]
-        b, scores = self.problem.feasible(b + change), scores + self.operator.matvec(change)
-        return b, scores, self.relative_gap(scores, b)
+        scores = scores + self.operator.matvec(change)
+        return self._settled(b + change, scores, self.relative_gap(scores, b + change))
+
+    def _settled(self, b: Vector, scores: Vector, gap: float) -> Point:
+        """``b`` made exactly feasible; scores and gap follow if that moved it by more than rounding."""
+        feasible = self.problem.feasible(b)
+        change = feasible - b
+        if np.abs(change).max() > 1e-12 * np.abs(b).max():
+            scores = scores + self.operator.matvec(change)
+            gap = self.relative_gap(scores, feasible)
+        return feasible, scores, gap
 
     def _interior_points(self, index: NDArray[np.intp], b: Vector, scores: Vector) -> tuple[Vector, Vector]:
         problem = self.problem

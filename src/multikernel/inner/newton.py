@@ -69,16 +69,18 @@ def newton_step(
     d = newton_direction(A, g, split, n_groups)
     if not np.isfinite(d).all():
         return b, False
+    # along a null direction of A the step is huge; beyond the width of the box it would only bring rounding errors
+    d *= min(1.0, float((hi - lo).max(initial=0.0)) / max(float(np.abs(d).max(initial=0.0)), np.finfo(float).tiny))
     for part in parts:
         # a nearly singular A leaves sums that are zero only to many digits less than d has
         d[part] -= d[part].mean() if len(d[part]) else 0.0
     blocked = _step_to_first_bound(d, b, lo, hi)
-    ends = [np.clip(b + blocked * d, lo, hi)]
-    if blocked < 1.0:
-        bent = np.clip(b + d, lo, hi)
+    ends = [b + blocked * d] if blocked == 1.0 else [b + blocked * d, b + d]
+    for end in ends:
+        if not parts:
+            np.clip(end, lo, hi, out=end)
         for part in parts:
-            bent[part] = project_to_sum((b + d)[part], lo[part], hi[part], float(b[part].sum()))
-        ends.append(bent)
+            end[part] = project_to_sum(end[part], lo[part], hi[part], float(b[part].sum()))
     return _best_end(A, g, b, ends), blocked >= 1.0
 
 

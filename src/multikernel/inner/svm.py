@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.certificate import Certificate
+from multikernel.inner.blas import one_blas_thread
 from multikernel.inner.decomposition import Decomposition
 from multikernel.inner.feasible import fill_sum, weighted_quantile
 from multikernel.inner.operators import DenseOperator, KernelOperator, as_operator
@@ -131,7 +132,8 @@ class _SVM:
             working_size=working_size,
         )
         start = self.start() if warm is None else self._checked(warm, "warm")
-        alpha, scores, gap = run.solve(start, max_iter, watch)
+        with one_blas_thread():
+            alpha, scores, gap = run.solve(start, max_iter, watch)
         if not np.isfinite(gap):
             raise ValueError("The kernel has entries that are not finite, or too large to add up. Clean or scale it.")
         if warn and gap > tol and not any(stopped):
