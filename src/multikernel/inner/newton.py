@@ -70,7 +70,8 @@ def newton_step(
     if not np.isfinite(d).all():
         return b, False
     # along a null direction of A the step is huge; beyond the width of the box it would only bring rounding errors
-    d *= min(1.0, float((hi - lo).max(initial=0.0)) / max(float(np.abs(d).max(initial=0.0)), np.finfo(float).tiny))
+    longest, width = float(np.abs(d).max(initial=0.0)), float((hi - lo).max(initial=0.0))
+    d *= width / longest if longest > width else 1.0
     for part in parts:
         # a nearly singular A leaves sums that are zero only to many digits less than d has
         d[part] -= d[part].mean() if len(d[part]) else 0.0

@@ -251,7 +251,7 @@ class CSVM(_SVM):
 
 
 class NuSVM(_SVM):
-    """ν-SVM in the scaling of [CSKL, eq. (3.17)].
+    """ν-SVM in the scaling of [GMSB11, eq. (3.17)].
 
         maximise  −½ α'Kα   subject to   0 ≤ signs_i α_i ≤ weight_i / n,   Σ α_i = 0,   Σ |α_i| ≥ ν
 
