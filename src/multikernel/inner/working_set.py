@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.inner.newton import newton_step
+from multikernel.inner.newton import BoundedNewton
 from multikernel.inner.operators import DenseOperator, KernelOperator
 from multikernel.inner.qp import BoxProblem
 
@@ -15,6 +15,8 @@ Vector = NDArray[np.float64]
 MOST_FREE = 3000
 # Time SMO gets for every Newton step, in Newton steps.
 SMO_SHARE = 0.5
+# While more than this share of the variables want to leave their bounds SMO comes first.
+SETTLED = 0.05
 
 
 class WorkingSet:
@@ -54,10 +56,6 @@ class WorkingSet:
         self.lo, self.hi = problem.lo[index], problem.hi[index]
         self.b, self.g = b[index].copy(), g[index].copy()
 
-    def free(self) -> NDArray[np.intp]:
-        """Variables strictly between their bounds."""
-        return np.flatnonzero((self.b > self.lo) & (self.b < self.hi))
-
     def smo(self, eps: float, max_iter: int) -> float:
         """Run compiled SMO to a KKT violation of ``eps``; return the violation reached."""
         from multikernel.compiled.smo import pair_smo, single_smo
@@ -69,31 +67,44 @@ class WorkingSet:
             violation, _ = single_smo(*common, self.b, self.g, eps, max_iter)
         return violation
 
-    def newton(self, free: NDArray[np.intp]) -> bool:
-        """One Newton step on the free variables; True if no bound stopped it."""
+    def loose(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The free variables, and the same with those at a bound that want to leave it."""
+        free = (self.b > self.lo) & (self.b < self.hi)
+        wish = -self.g
+        for part in (slice(0, self.split), slice(self.split, None)):
+            if self.n_groups and free[part].any():
+                wish[part] -= np.median(wish[part][free[part]])
+        leaving = ((self.b < self.hi) & (wish > 0.0)) | ((self.b > self.lo) & (wish < 0.0))
+        return np.flatnonzero(free), np.flatnonzero(free | leaving)
+
+    def newton(self, loose: NDArray[np.intp]) -> bool:
+        """Minimise over the given variables; True if that was done exactly."""
         from multikernel.compiled.smo import fetch_rows, gather, weighted_rows
 
-        fetch_rows(self.source, self.index, self.K, self.ready, free)
-        A = np.empty((len(free), len(free)), dtype=self.K.dtype)
-        gather(self.K, free, free, A, 0, len(free))
-        split = int(np.searchsorted(free, self.split))
-        old = self.b[free]
-        new, whole = newton_step(A, self.g[free], old, self.lo[free], self.hi[free], split, self.n_groups)
-        self.b[free] = new
-        weighted_rows(self.K, free, new - old, self.g, 0, len(self.g))
-        return whole
+        fetch_rows(self.source, self.index, self.K, self.ready, loose)
+        A = np.empty((len(loose), len(loose)), dtype=self.K.dtype)
+        gather(self.K, loose, loose, A, 0, len(loose))
+        split = int(np.searchsorted(loose, self.split))
+        old = self.b[loose]
+        new, exact = BoundedNewton(A, self.g[loose], old, self.lo[loose], self.hi[loose], split, self.n_groups).step()
+        self.b[loose] = new
+        weighted_rows(self.K, loose, new - old, self.g, 0, len(self.g))
+        return exact
 
     def solve(self, eps: float, rounds: int) -> None:
-        """Alternate Newton steps on the free variables with SMO, which finds out which are free.
+        """Alternate Newton steps on the variables not held by a bound with SMO, which finds out which those are.
 
         Early on SMO moves many variables to and from their bounds, which a Newton step cannot; near the end one
-        Newton step does what SMO needs very many steps for. So both get about the same time.
+        Newton step does what SMO needs very many steps for. So SMO gets about the time of a Newton step, and
+        twice as much after each that did not reach the minimum.
         """
+        patience = 1
         for _ in range(rounds):
-            free = self.free()
-            if 1 < len(free) <= MOST_FREE:
-                self.newton(free)
-            if self.smo(eps, self._smo_steps_worth_a_newton_step(len(free))) <= eps:
+            free, loose = self.loose()
+            settled = len(loose) <= len(free) + SETTLED * len(self.b)
+            if settled and 1 < len(loose) <= MOST_FREE and not self.newton(loose):
+                patience *= 2
+            if self.smo(eps, patience * self._smo_steps_worth_a_newton_step(len(free))) <= eps:
                 return
 
     def _smo_steps_worth_a_newton_step(self, n_free: int) -> int:
