@@ -7,17 +7,10 @@ other in a loop).
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any
 
 from threadpoolctl import ThreadpoolController
-
-_lock = threading.Lock()
-_depth = 0
-_limiter: Any = None
 
 
 @cache
@@ -28,9 +21,11 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread; the first of several threads to enter sets the limit, the last to leave lifts it.
+def one_blas_thread() -> AbstractContextManager:
+    """Limit BLAS to one thread inside a ``with`` block.
+
+    The limit holds for the whole process. It belongs to the first thread that sets it; in others the block does
+    nothing, so whoever starts threads sets it before.
 
     Examples
     --------
@@ -38,15 +33,4 @@ def one_blas_thread() -> Iterator[None]:
     >>> with one_blas_thread():
     ...     pass
     """
-    global _depth, _limiter
-    with _lock:
-        _depth += 1
-        if _depth == 1:
-            _limiter = _controller().limit(limits=1, user_api="blas")
-    try:
-        yield
-    finally:
-        with _lock:
-            _depth -= 1
-            if _depth == 0:
-                _limiter.restore_original_limits()
+    return _controller().limit(limits=1, user_api="blas")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.inner.interior import interior_point
+from multikernel.inner.interior import interior_point, low_rank_factor
 from multikernel.inner.operators import KernelOperator
 from multikernel.inner.qp import BoxProblem, choose
 from multikernel.inner.working_set import WorkingSet
@@ -137,6 +137,12 @@ class Decomposition:
             g[index] = work.g
             return g
         return g + self.operator.matvec(change)
+
+    def _low_rank(self) -> bool:
+        """Whether the kernel among some samples is of low rank, so that the whole probably is, too."""
+        n = len(self.problem.p)
+        sample = np.unique(np.linspace(0, n - 1, min(n, self.working_size, 400)).astype(np.intp))
+        return low_rank_factor(self.operator.submatrix(sample, sample).astype(np.float64)) is not None
 
     def _target(self, worst: float, gap: float) -> float:
         """KKT violation to reach on a working set: what makes the gap small enough, but not all at once."""

@@ -28,11 +28,11 @@ class ShiftedKernel:
 
     def __init__(self, K: NDArray):
         self.K = K.astype(np.float64, order="F")
-        self.L = _low_rank_factor(self.K)
+        self.L = low_rank_factor(self.K)
 
-    def times(self, b: Vector) -> Vector:
+    def times(self, b: NDArray) -> NDArray:
         """K @ b."""
-        return self.K @ b
+        return self.K @ b if self.L is None else self.L @ (self.L.T @ b)
 
     def factor(self, d: Vector) -> None:
         """Prepare solves with the diagonal ``d > 0``."""
@@ -50,7 +50,7 @@ class ShiftedKernel:
     def solve(self, r: NDArray) -> NDArray:
         """x with (K + diag(d)) x = r, r of shape (m, k), refined once against rounding."""
         x = self._solve(r)
-        return x + self._solve(r - self.K @ x - self.d[:, None] * x)
+        return x + self._solve(r - self.times(x) - self.d[:, None] * x)
 
     def _solve(self, r: NDArray) -> NDArray:
         if self.L is None:
@@ -59,7 +59,7 @@ class ShiftedKernel:
         return r / self.d[:, None] - self.scaled @ inner
 
 
-def _low_rank_factor(K: NDArray) -> NDArray | None:
+def low_rank_factor(K: NDArray) -> NDArray | None:
     """L with K = LL' to rounding, by pivoted Cholesky; None if that has more than a quarter of the columns."""
     m = len(K)
     largest = float(K.diagonal().max(initial=0.0))
@@ -74,15 +74,16 @@ def _low_rank_factor(K: NDArray) -> NDArray | None:
 
 
 def _cholesky(A: NDArray) -> NDArray:
-    """Lower Cholesky factor of A, with the least ridge that makes it succeed."""
-    ridge = 0.0
-    while True:
+    """Lower Cholesky factor of A, with the least ridge that makes it succeed; LinAlgError for want of one."""
+    ridge, size = 0.0, float(np.trace(A)) / len(A)
+    while np.isfinite(size) and ridge <= size:
         shifted = A.copy(order="F")
         shifted[np.diag_indices_from(shifted)] += ridge
         factor, failed = dpotrf(shifted, lower=1, overwrite_a=1, clean=0)
         if not failed:
             return factor
-        ridge = max(100.0 * ridge, 1e-15 * float(np.trace(A)) / len(A), np.finfo(float).tiny)
+        ridge = max(100.0 * ridge, 1e-15 * size, np.finfo(float).tiny)
+    raise np.linalg.LinAlgError("the kernel is not positive semi-definite")
 
 
 @dataclass
@@ -197,7 +198,10 @@ def interior_point(
     for _ in range(MOST_STEPS):
         if path.set_point(at) <= tol:
             break
-        following = path.step()
+        try:
+            following = path.step()
+        except np.linalg.LinAlgError:  # not a convex problem: what was reached is still a feasible point
+            break
         inside = (following.b > lo) & (following.b < hi) & (following.below > 0) & (following.above > 0)
         if not inside.all():  # rounding: no room left to move in
             break

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.certificate import Certificate
+from multikernel.inner.blas import one_blas_thread
 from multikernel.inner.operators import DenseOperator, KernelOperator
 from multikernel.inner.svm import CSVM, checked_signs
 from multikernel.threads import map_threads
@@ -86,7 +87,8 @@ class LabelSVMs:
         def solve_label(t: int) -> tuple[float, Vector]:
             return self.svms[t].solve(operator, None if start is None else start[:, t], tol=tol, max_iter=max_iter)
 
-        solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
+        with one_blas_thread():
+            solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
         return np.array([value for value, _ in solved]), np.column_stack([alpha for _, alpha in solved])
 
     def linear(self, alpha: ArrayLike) -> Vector:
