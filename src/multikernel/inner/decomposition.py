@@ -115,6 +115,8 @@ class Decomposition:
             gap = self.relative_gap(g + self.problem.p, b)
             if not gap > 0.5 * self.tol or (count >= ROUNDS and gap <= SLOW * start):
                 return self._settled(b, g + self.problem.p, gap)
+            if count == 2 * ROUNDS and self._low_rank():
+                break  # the interior-point method is cheap
         return self._interior_round(b, g + self.problem.p, gap)
 
     def _round(self, b: Vector, g: Vector, gap: float) -> Vector:
