@@ -51,7 +51,7 @@ class GeometricMean:
         out = np.empty(stack.shape[:2], dtype=stack.dtype)
         with np.errstate(divide="ignore"):  # a zero entry makes the product zero: exp(-inf)
             for indices, block in stack.blocks():
-                self._check(block, indices, stack.names)
+                _forgive_rounding(block, indices, stack.names)
                 out[indices] = np.exp(np.log(block, out=block).mean(axis=0, dtype=np.float64))
         return out
 
@@ -60,13 +60,22 @@ class GeometricMean:
         with np.errstate(divide="ignore"):
             return np.exp(np.log(stack.diagonal()).mean(axis=0))
 
-    def _check(self, block: NDArray, rows: NDArray, names: tuple[str, ...]) -> None:
-        if block.size and block.min() < 0.0:
-            kernel, row, column = np.unravel_index(block.argmin(), block.shape)
-            raise ValueError(
-                f"the geometric mean needs kernels without negative entries, but kernels[{kernel}] "
-                f'("{names[kernel]}") is {block.min():.3g} at row {rows[row]}, column {column}. Use how="mean", or kernels such as RBF.'
-            )
+
+def _forgive_rounding(block: NDArray, rows: NDArray, names: tuple[str, ...]) -> None:
+    """Set negative entries that rounding can explain to zero, in place; others are an error."""
+    if not block.size or block.min() >= 0.0:
+        return
+    rounding = 100.0 * np.finfo(block.dtype).eps * np.abs(block).max(axis=(1, 2))
+    worst = block.min(axis=(1, 2)) + rounding
+    if worst.min() < 0.0:
+        kernel = int(worst.argmin())
+        row, column = np.unravel_index(block[kernel].argmin(), block[kernel].shape)
+        raise ValueError(
+            f"the geometric mean needs kernels without negative entries, but kernels[{kernel}] "
+            f'("{names[kernel]}") is {block[kernel].min():.3g} at row {rows[row]}, column {column}. '
+            'Use how="mean", or kernels such as RBF.'
+        )
+    np.maximum(block, 0.0, out=block)
 
 
 class CombinedKernel:

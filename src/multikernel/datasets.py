@@ -177,9 +177,7 @@ def make_views(
     for k in range(n_noise):
         blocks[f"noise-{k + 1}"] = rng.standard_normal((n_samples, n_features))
     X, views = _side_by_side(blocks)
-    kernels: list[Kernel] = [
-        RBF(bandwidth="mean", columns=columns, name=view) for view, columns in views.items()
-    ]
+    kernels: list[Kernel] = [RBF(bandwidth="mean", columns=columns, name=view) for view, columns in views.items()]
     relevant = np.arange(len(views)) < n_informative
     return MultiViewData(X, y, views, kernels, relevant=relevant, name="simulated views")
 
@@ -339,9 +337,7 @@ def _check_kernel_problem(n_samples: int, n_kernels: int, n_relevant: int, p: fl
         raise ValueError(f"p={p} and C={C}: p must be a finite number of at least 1, and C positive.")
 
 
-def _planted_svm_solution(
-    n_samples: int, C: float, rng: np.random.Generator
-) -> tuple[NDArray, NDArray, NDArray]:
+def _planted_svm_solution(n_samples: int, C: float, rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
     """Labels, signed alpha, slack; pairs with opposite labels share |alpha|, so that alpha sums to 0."""
     pairs = n_samples // 2
     kind = np.arange(pairs) % 3
@@ -353,9 +349,7 @@ def _planted_svm_solution(
     return y, y * np.tile(size, 2)[order], np.tile(slack, 2)[order]
 
 
-def _split_scores(
-    scores: NDArray, alpha: NDArray, weights: NDArray, q: NDArray, rng: np.random.Generator
-) -> NDArray:
+def _split_scores(scores: NDArray, alpha: NDArray, weights: NDArray, q: NDArray, rng: np.random.Generator) -> NDArray:
     """Vectors v_j, one a kernel, with v_j'alpha = q_j and sum_j weights_j v_j = scores; shape (F, n)."""
     along = np.outer(q / (scores @ alpha), scores)
     across = rng.standard_normal((len(q), len(alpha))) * scores.std()

@@ -27,7 +27,7 @@ class Normalization:
     - ``"cosine"``: unit self-similarity, ``K_il / sqrt(K_ii K_ll)``. Needs ``k(x, x)`` of new samples, so a
       precomputed rectangular kernel must bring it (``DenseStack(..., self_similarity=...)``).
     - ``"trace"``: unit trace, ``K / Σ_i K_ii``.
-    - ``"variance"``: unit variance in feature space, ``K / (mean_i K_ii - mean_il K_il)`` [KBSZ11, eq. (36)].
+    - ``"variance"``: unit variance in feature space, ``K / (mean_i K_ii - mean_il K_il)`` [KBSZ11, sect. 3.3].
 
     A kernel that is zero, or becomes zero when centred because it is constant, stays zero.
 

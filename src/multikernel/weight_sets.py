@@ -116,7 +116,7 @@ class LpBall:
 
 @dataclass(frozen=True)
 class CappedSimplex:
-    """``{0 <= g <= 1, Σ g = t}``: the relaxation of choosing t kernels [CSKL, eq. (3.9)].
+    """``{0 <= g <= 1, Σ g = t}``: the relaxation of choosing t kernels [GMSB11, eq. (3.9)].
 
     Examples
     --------
@@ -125,7 +125,7 @@ class CappedSimplex:
     >>> CappedSimplex(2.0).support(np.array([1.0, 5.0, 3.0]))
     8.0
     >>> CappedSimplex(2.0).project(np.array([2.0, 0.9, 0.1, 0.0]))
-    array([1.  , 0.9 , 0.1 , 0.  ])
+    array([1. , 0.9, 0.1, 0. ])
     """
 
     t: float = 1.0

@@ -50,6 +50,8 @@ def make_on_stack(method: Method, parameters: dict[str, Any], folds: list[Split]
     known = signature(method.estimator).parameters
     if "psd" in known:  # checked once for each split, not in each of a thousand fits
         parameters = {"psd": "ignore", **parameters}
+    if "n_jobs" in known:
+        parameters = {"n_jobs": -1, **parameters}
     if "cv" in known and folds:
         parameters = {"cv": folds, **parameters}
     return method.make("precomputed", **parameters)

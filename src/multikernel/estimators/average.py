@@ -19,6 +19,10 @@ from multikernel.gram.checks import check_matrix
 from multikernel.inner.svm import CSVM
 from multikernel.solvers.single import OneKernelProblem, single_svm
 
+PRODUCT_ADVICE = (
+    "It is positive semi-definite for infinitely divisible kernels such as RBF, Laplacian and exponential χ²; "
+    'for others it need not be. Use those, or how="mean".'
+)
 C_GRID = (0.1, 1.0, 10.0, 100.0)
 
 
@@ -33,8 +37,9 @@ class OneKernelClassifier(KernelSVMClassifier):
         weights = self._choose(stack, tasks, sample_weight)
         combination = self._combination(weights)
         kernel = one_kernel(stack, combination, parse_memory(self.memory))
-        if isinstance(combination, GeometricMean) and self.psd == "raise" and isinstance(kernel, np.ndarray):
-            check_matrix(kernel, "the geometric mean of the kernels", "raise")
+        if isinstance(combination, GeometricMean) and isinstance(kernel, np.ndarray):
+            # good kernels can have a bad geometric mean
+            check_matrix(kernel, "the geometric mean of the kernels", "raise", PRODUCT_ADVICE)
         return [
             OneKernelProblem(kernel, CSVM(column, self.C, sample_weight=sample_weight), weights)
             for column in tasks.signs.T
@@ -73,7 +78,8 @@ class KernelAverageClassifier(OneKernelClassifier):
         Normalisation of the kernels, fitted on training data: "center", "cosine", "trace", "variance", a chain of
         them, or one per kernel; see :class:`~multikernel.normalization.Normalization`.
     psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite.
+        What to do about a kernel that is not positive semi-definite. A geometric mean that is not is an error
+        in any case.
     tol : float
         Relative duality gap at which each SVM stops.
     max_iter : int

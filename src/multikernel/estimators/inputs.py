@@ -29,6 +29,8 @@ class KernelInput:
     normalize: Any
     psd: str
     memory: Any
+    _family: Any
+    _X: Any
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -84,8 +86,8 @@ class KernelInput:
     def _stack_of_pairs(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         from sklearn.utils import check_consistent_length, column_or_1d
 
-        self._family: Any = None
-        self._X: Any = None
+        self._family = None
+        self._X = None
         if not self._is_precomputed():
             pairs = _as_pairs(X)
             self._family = KernelFamily.fit(self.kernels, pairs)
@@ -138,7 +140,7 @@ class KernelInput:
             array = self._family.evaluate(pairs)
             return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity)
         stack = X if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
-        return check_test_stack(stack, self._n_train, self.kernel_names_, self._largest)
+        return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest)
 
 
 def _as_pairs(X: Any) -> NDArray:

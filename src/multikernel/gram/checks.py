@@ -65,7 +65,11 @@ def _label(k: int, names: Sequence[str]) -> str:
     return f'kernels[{k}] ("{names[k]}")'
 
 
-def check_matrix(matrix: NDArray, label: str, psd: str) -> None:
+PSD_ADVICE = 'MKL needs PSD kernels. Pass psd="clip" to drop the negative part, or leave this kernel out.'
+
+
+def check_matrix(matrix: NDArray, label: str, psd: str, advice: str = PSD_ADVICE) -> None:
+    """Check one square matrix; ``label`` names it and ``advice`` says what to do if it is not PSD."""
     from multikernel.compiled.gram import inspect_square
 
     diagonal = np.ascontiguousarray(np.diagonal(matrix), dtype=np.float64)
@@ -88,7 +92,7 @@ def check_matrix(matrix: NDArray, label: str, psd: str) -> None:
         return
     excess, row, column = max(part[4:7] for part in parts)
     if diagonal.min() < -tolerance or excess > 10 * tolerance or not _factorises(matrix, tolerance):
-        _raise_not_psd(matrix, label, tolerance)
+        _raise_not_psd(matrix, label, tolerance, advice)
 
 
 def _sample(matrix: NDArray, n_samples: int) -> NDArray[np.float64]:
@@ -109,15 +113,14 @@ def _factorises(matrix: NDArray, tolerance: float) -> bool:
     return True
 
 
-def _raise_not_psd(matrix: NDArray, label: str, tolerance: float) -> None:
+def _raise_not_psd(matrix: NDArray, label: str, tolerance: float, advice: str) -> None:
     eigenvalues = np.linalg.eigvalsh(_sample(matrix, 2000))
     if eigenvalues[0] >= -tolerance * len(matrix):
         return  # a large off-diagonal entry within rounding of the diagonal after all
     where = "" if len(matrix) <= 2000 else " (on 2000 of its samples)"
     raise ValueError(
         f"{label} is not positive semi-definite: its smallest eigenvalue is {eigenvalues[0]:.3g} "
-        f"(largest {eigenvalues[-1]:.3g}){where}.\n"
-        'MKL needs PSD kernels. Pass psd="clip" to drop the negative part, or leave this kernel out.'
+        f"(largest {eigenvalues[-1]:.3g}){where}.\n{advice}"
     )
 
 
