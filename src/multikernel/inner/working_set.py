@@ -102,9 +102,15 @@ class WorkingSet:
         for _ in range(rounds):
             free, loose = self.loose()
             settled = len(loose) <= len(free) + SETTLED * len(self.b)
-            if settled and 1 < len(loose) <= MOST_FREE and not self.newton(loose):
-                patience *= 2
-            if self.smo(eps, patience * self._smo_steps_worth_a_newton_step(len(free))) <= eps:
+            steps = self._smo_steps_worth_a_newton_step(len(free))
+            if settled and 1 < len(loose) <= MOST_FREE:
+                if self.newton(loose):
+                    # nothing is left to gain among these: SMO has to let go the few that now want to leave a bound
+                    free, loose = self.loose()
+                    steps = min(steps, 64 + 4 * (len(loose) - len(free)))
+                else:
+                    patience *= 2
+            if self.smo(eps, patience * steps) <= eps:
                 return
 
     def _smo_steps_worth_a_newton_step(self, n_free: int) -> int:
