@@ -43,7 +43,7 @@ class Result:
     converged : bool
         Whether the relative gap is within the tolerance. Never true without a dual bound.
     stopped : str
-        Why the solver stopped: "converged", "iterations", "time", "callback", "interrupted".
+        Why the solver stopped: "converged", "iterations", "rounding", "time", "callback", "interrupted".
     """
 
     weights: NDArray

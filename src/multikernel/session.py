@@ -163,6 +163,7 @@ class Session:
         gap, why = results[worst].certificate.relative_gap, results[worst].stopped
         reason = {
             "iterations": "max_iter was reached",
+            "rounding": "no further progress was possible (rounding, or a kernel that is not positive semi-definite)",
             "time": "max_time was reached",
             "callback": "the callback asked to stop",
             "interrupted": "it was interrupted",

@@ -51,7 +51,11 @@ def single_svm(
 ) -> None:
     """Solve the SVM, telling the monitor after each burst of the engine; the monitor has the result."""
 
+    bursts = 0
+
     def watch(alpha: NDArray) -> bool:
+        nonlocal bursts
+        bursts += 1
         return monitor(problem.weights, alpha)
 
     warm = None if start is None else start[1]
@@ -60,3 +64,5 @@ def single_svm(
     )
     if monitor.current is None or not np.array_equal(alpha, monitor.current[1]):
         monitor(problem.weights, alpha)
+    if monitor.stopped == "iterations" and bursts < max_iter:
+        monitor.stopped = "rounding"
