@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multikernel.threads import over_rows
+
 Indices = NDArray[np.intp]
 
 # Bytes of temporary blocks when a stack is streamed: large enough to amortise calls, small beside any budget.
@@ -114,7 +116,7 @@ class GramStack(ABC):
         else:
             narrowed = self
         for indices, block in narrowed.blocks():
-            result[:, indices] = block.astype(np.float64, copy=False) @ alpha
+            result[:, indices] = times(block, alpha)
         return result
 
     def _should_narrow(self, n_support: int) -> bool:
@@ -184,6 +186,20 @@ class GramStack(ABC):
     @abstractmethod
     def _storage(self) -> str:
         """How it is stored, in a few words, for the repr."""
+
+
+def times(block: NDArray, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``block[j] @ alpha`` in double precision, for a block (F, b, m) and alpha (m,) or (m, T)."""
+    n_kernels, n_rows, width = block.shape
+    if alpha.ndim == 2:
+        flat = block.reshape(n_kernels * n_rows, width).astype(np.float64, copy=False)
+        return (flat @ alpha).reshape(n_kernels, n_rows, alpha.shape[1])
+    from multikernel.compiled.gram import row_dots
+
+    out = np.empty((n_kernels, n_rows))
+    arguments = np.ascontiguousarray(block), np.arange(n_kernels), np.arange(n_rows), alpha, out
+    over_rows(lambda start, stop: row_dots(*arguments, start, stop), n_rows, work=block.size)
+    return out
 
 
 def support_of(alpha: NDArray) -> Indices:
