@@ -1,8 +1,9 @@
-"""Run a compiled function that releases the GIL over ranges of rows, on all cores."""
+"""Run compiled functions, which release the GIL, on all cores."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -20,8 +21,23 @@ def thread_count() -> int:
     return max(1, min(_cores(), int(limit)) if limit.isdigit() else _cores())
 
 
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting some for every call costs more than many calls take."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="multikernel")
+
+
+# A forked child has none of its parent's threads, and would wait for them for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+_here = threading.local()
+
+
 def map_threads(function: Callable[..., Any], arguments: Iterable[tuple], n_threads: int | None = None) -> list:
     """Call ``function(*a)`` for each tuple of arguments on threads; results in order.
+
+    On a thread that is already at work for such a call everything is done by that thread: the cores are taken.
 
     Examples
     --------
@@ -30,18 +46,25 @@ def map_threads(function: Callable[..., Any], arguments: Iterable[tuple], n_thre
     [8, 9]
     """
     arguments = list(arguments)
-    n_threads = min(thread_count() if n_threads is None else n_threads, len(arguments))
-    if n_threads <= 1:
+    n_threads = thread_count() if n_threads is None else n_threads
+    if min(n_threads, len(arguments)) <= 1 or getattr(_here, "busy", False):
         return [function(*a) for a in arguments]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda a: function(*a), arguments))
+
+    def call(a: tuple) -> Any:
+        _here.busy = True
+        try:
+            return function(*a)
+        finally:
+            _here.busy = False
+
+    return list(_pool(n_threads).map(call, arguments))
 
 
 def over_rows(function: Callable[[int, int], Any], n_rows: int, *, work: float = float("inf")) -> list:
     """Call ``function(start, stop)`` on ranges that cover ``n_rows``, on threads.
 
-    ``work`` is the number of elementary operations in all: below a hundred thousand starting threads
-    costs more than it saves, and one call does everything.
+    ``work`` is the number of elementary operations in all: below a hundred thousand handing them to threads costs
+    more than it saves, and one call does everything.
     """
     n_threads = thread_count()
     if work < 1e5 or n_threads == 1 or n_rows < 2:
