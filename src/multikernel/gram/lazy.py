@@ -31,17 +31,18 @@ class RowCache:
         """Rows held now."""
         return self._filled
 
-    def fetch(self, indices: Indices, block: NDArray) -> NDArray[np.bool_]:
-        """Copy the rows that are held into ``block``; returns which rows those are."""
-        slots = self._slot[indices]
-        held = slots >= 0
-        if self._array is not None and held.any():
-            block[:, held] = self._array[:, slots[held]]
-        return held
+    def holds(self, indices: Indices) -> NDArray[np.bool_]:
+        """Which of these rows are in the cache."""
+        return self._slot[indices] >= 0
+
+    def fetch(self, indices: Indices) -> NDArray:
+        """Rows that are in the cache, shape (F, b, columns)."""
+        assert self._array is not None
+        return self._array[:, self._slot[indices]]
 
     def store(self, indices: Indices, block: NDArray) -> None:
         """Keep as many of these rows as there is room for."""
-        if self._array is None:
+        if self._array is None or self._filled == self._array.shape[1]:
             return
         with self._lock:
             new = np.flatnonzero(self._slot[indices] < 0)[: self._array.shape[1] - self._filled]
@@ -101,13 +102,18 @@ class LazyStack(GramStack):
 
     def rows(self, indices: ArrayLike) -> NDArray:
         ids = self._rows[np.atleast_1d(np.asarray(indices, dtype=np.intp))]
+        missing = ~self._cache.holds(ids)
+        if missing.all():
+            return self._computed(ids)
         block = np.empty((self.n_kernels, len(ids), self.shape[1]), dtype=self.dtype)
-        missing = ~self._cache.fetch(ids, block)
+        block[:, ~missing] = self._cache.fetch(ids[~missing])
         if missing.any():
-            wanted = ids[missing]
-            computed = self._family.evaluate(self._X.take(wanted), self._columns(), dtype=self.dtype)
-            self._cache.store(wanted, computed)
-            block[:, missing] = computed
+            block[:, missing] = self._computed(ids[missing])
+        return block
+
+    def _computed(self, ids: Indices) -> NDArray:
+        block = self._family.evaluate(self._X.take(ids), self._columns(), dtype=self.dtype)
+        self._cache.store(ids, block)
         return block
 
     def diagonal(self) -> NDArray[np.float64]:
