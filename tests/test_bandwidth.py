@@ -54,6 +54,8 @@ def test_scale_is_that_of_scikit_learn():
     gamma = SVC(gamma="scale").fit(X, y)._gamma
     for data in (X, sparse.csr_matrix(X)):
         assert RBF(bandwidth="scale").fit(data).bandwidth_ == pytest.approx(1 / gamma, rel=1e-10)
+        assert RBF(gamma="scale").fit(data).bandwidth_ == pytest.approx(1 / gamma, rel=1e-10)
+    assert RBF(gamma="scale").label == "rbf(gamma=scale)"
     assert RBF(bandwidth="scale").fit(X + 1e7).bandwidth_ == pytest.approx(1 / gamma, rel=1e-6)
     assert Laplacian(bandwidth="scale").fit(X).bandwidth_ == pytest.approx(16 * X.std())
 

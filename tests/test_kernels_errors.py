@@ -83,6 +83,11 @@ def test_missing_values_are_located():
     [
         (RBF(bandwidth="0.5", gamma=1.0), ValueError, "give bandwidth='0.5' or gamma=1.0, not both"),
         (RBF(gamma=-1.0), ValueError, "gamma=-1.0 must be a positive number"),
+        (RBF(gamma="x", name="r"), ValueError, "kernel 'r': gamma='x' must be a positive number, None or 'scale'"),
+        (RBF(gamma="x"), ValueError, r"kernel 'rbf\(gamma=x\)': gamma='x' must be a positive number"),
+        (Polynomial(coef0="a"), ValueError, r"kernel 'poly\(3\)': coef0='a' must be a finite number"),
+        (Polynomial(coef0=np.inf), ValueError, "coef0=inf must be a finite number"),
+        (Sigmoid(coef0="a"), ValueError, "kernel 'sigmoid': coef0='a' must be a finite number"),
         (Polynomial(degree=1.5), ValueError, "degree=1.5 must be a positive integer"),
         (Polynomial(coef0=-1), ValueError, "not positive semi-definite"),
         (SpatialPyramid(levels=(1, 3)), ValueError, "4 columns cannot be cut into 3 x 3 cells"),
@@ -100,7 +105,7 @@ def test_missing_values_are_located():
         (FromDistance(), ValueError, "square matrix"),
         (ChiSquared(bandwidth="scale"), ValueError, "RBF and Laplacian kernels only"),
     ],
-    ids=lambda value: value.label if hasattr(value, "label") else None,
+    ids=lambda value: type(value).__name__ if hasattr(value, "label") else None,
 )
 def test_bad_parameters_are_explained(kernel, error, message):
     with pytest.raises(error, match=message):

@@ -171,11 +171,12 @@ class DistanceKernel(Kernel):
         return np.ones(len(X))
 
     def _description(self) -> str:
-        return f"{self._short}({_shown(self.bandwidth)})"
+        return f"{self._short}({shown(self.bandwidth)})"
 
 
-def _shown(bandwidth: Any) -> str:
-    return f"{bandwidth:g}" if isinstance(bandwidth, numbers.Real) else str(bandwidth)
+def shown(width: Any) -> str:
+    """A bandwidth or gamma in a label: a number in short, a rule or a mistake as it was given."""
+    return f"{width:g}" if isinstance(width, numbers.Real) else str(width)
 
 
 def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:

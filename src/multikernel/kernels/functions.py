@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .base import DistanceKernel, Kernel
+from .base import DistanceKernel, Kernel, shown
 from .columns import as_table, take_columns
 from .histograms import ChiSquaredDistances, HarmonicSums, Intersections, L1Distances
 from .quantities import (
@@ -52,6 +52,11 @@ class InnerProductKernel(Kernel):
         if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real) or not 0 < float(gamma) < np.inf:
             raise ValueError(f"kernel {self.label!r}: gamma={gamma!r} must be a positive number, None or 'scale'.")
         return float(gamma)
+
+    def _checked_coef0(self, coef0: Any) -> float:
+        if isinstance(coef0, bool) or not isinstance(coef0, numbers.Real) or not np.isfinite(float(coef0)):
+            raise ValueError(f"kernel {self.label!r}: coef0={coef0!r} must be a finite number.")
+        return float(coef0)
 
 
 class ExplicitKernel(InnerProductKernel):
@@ -140,7 +145,7 @@ class Polynomial(InnerProductKernel):
     def _fit_parameters(self, training: TrainingSet) -> None:
         if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
             raise ValueError(f"kernel {self.label!r}: degree={self.degree!r} must be a positive integer.")
-        if not 0 <= self.coef0 < np.inf:
+        if self._checked_coef0(self.coef0) < 0:
             raise ValueError(
                 f"kernel {self.label!r}: coef0={self.coef0!r} must be 0 or more; "
                 "a negative one makes a kernel that is not positive semi-definite."
@@ -204,6 +209,7 @@ class Sigmoid(InnerProductKernel):
         self.columns, self.name = columns, name
 
     def _fit_parameters(self, training: TrainingSet) -> None:
+        self._checked_coef0(self.coef0)
         self.gamma_ = self._fitted_gamma(self.gamma, training)
 
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
@@ -255,8 +261,9 @@ class RBF(DistanceKernel, InnerProductKernel):
     bandwidth : float or str, default="mean"
         A positive number, "mean", "median", "scale" or a multiple such as "0.25*mean", fitted on training data
         (:mod:`multikernel.kernels.bandwidth` has the definitions).
-    gamma : float, optional
-        1 / bandwidth, as in scikit-learn; instead of ``bandwidth``.
+    gamma : float or "scale", optional
+        1 / bandwidth, as in scikit-learn; instead of ``bandwidth``. "scale" is 1 / (d var(X)) on the training
+        data, d the number of selected columns.
     columns, name
         See :class:`Linear`.
 
@@ -280,7 +287,7 @@ class RBF(DistanceKernel, InnerProductKernel):
         self,
         *,
         bandwidth: float | str = "mean",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         columns: Any = None,
         name: str | None = None,
     ) -> None:
@@ -302,7 +309,7 @@ class RBF(DistanceKernel, InnerProductKernel):
         return SquaredDistances(self._inner())
 
     def _description(self) -> str:
-        return super()._description() if self.gamma is None else f"rbf(gamma={self.gamma:g})"
+        return super()._description() if self.gamma is None else f"rbf(gamma={shown(self.gamma)})"
 
 
 class Laplacian(DistanceKernel):
