@@ -224,6 +224,16 @@ def test_views_of_different_lengths_are_refused_unless_chosen(tmp_path):
     assert read_dataset(tmp_path / "v.npz", views={"a": "a"}).X.shape == (6, 3)
 
 
+def test_names_of_classes_are_not_taken_for_labels(tmp_path):
+    arrays = {"X": np.ones((6, 3)), "classes": np.array(["a", "b"])}
+    np.savez(tmp_path / "v.npz", **arrays, y_train=np.arange(6) % 2, y_test=np.arange(4) % 2)
+    assert read_dataset(tmp_path / "v.npz").target == "y_train"
+    np.savez(tmp_path / "v.npz", **arrays, answer=np.arange(6) % 2)
+    with pytest.raises(DataError, match="no column is obviously the target; say which with --target"):
+        read_dataset(tmp_path / "v.npz")
+    assert read_dataset(tmp_path / "v.npz", target="answer").y.tolist() == [0, 1, 0, 1, 0, 1]
+
+
 def test_several_labels_a_sample_are_refused(tmp_path):
     np.savez(tmp_path / "v.npz", X=np.ones((6, 3)), Y=np.ones((6, 2)))
     with pytest.raises(DataError, match=r"shape \(6, 2\): one label a sample"):

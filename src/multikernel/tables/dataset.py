@@ -14,7 +14,7 @@ from multikernel.tables.formats import Table, read_table
 from multikernel.tables.precomputed import find_kernels, kernels_to_training
 from multikernel.tables.selection import select_columns
 
-USUAL_TARGETS = ("y", "target", "label", "labels", "class", "classes", "gnd", "truth")
+USUAL_TARGETS = ("y", "y_train", "target", "label", "labels", "class", "classes", "gnd", "truth")
 
 
 @dataclass(frozen=True)
@@ -161,14 +161,30 @@ def _target_name(table: Table, target: str | None) -> str:
             raise DataError(f"{table.source} has no column {target!r} for the target; {choices}")
         return target
     usual = [name for name in table.blocks if name.lower() in USUAL_TARGETS]
-    if table.is_archive and len(usual) > 1:  # "classes" is often the list of class names
-        lengths = {name: table.blocks[name].size for name in usual}
-        usual = [name for name in usual if lengths[name] == max(lengths.values())]
+    if table.is_archive and usual:
+        usual = _as_long_as_samples(table, usual)
     if len(usual) != 1:
         found = "several columns could be" if usual else "no column is obviously"
         some = near_matches("", usual or list(table.blocks))
         raise DataError(f"{table.source}: {found} the target; say which with --target ({some})")
     return usual[0]
+
+
+def _as_long_as_samples(table: Table, usual: list[str]) -> list[str]:
+    """Those of an archive's candidates that are as long as its data, the longest: ``classes`` is often names only."""
+    lengths = {name: _n_labels(table.blocks[name]) for name in usual}
+    data = [block for name, block in table.blocks.items() if block.ndim >= 2 and name not in usual]
+    # the last axis too: kernels may be stored as (F, n, n)
+    sides = {block.shape[0] for block in data} | {block.shape[-1] for block in data if block.ndim == 3}
+    fitting = [name for name in usual if not sides or lengths[name] in sides]
+    if not fitting:  # labels of another length are reported where they are put beside the data
+        return [name for name in usual if name.lower() not in ("class", "classes")]
+    return [name for name in fitting if lengths[name] == max(lengths[other] for other in fitting)]
+
+
+def _n_labels(block: np.ndarray) -> int:
+    """Samples that an array of labels is for: its entries, or its rows if it has several labels a sample."""
+    return block.size if block.size == max(block.shape, default=1) else len(block)
 
 
 def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
