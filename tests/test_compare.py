@@ -162,6 +162,17 @@ def test_a_method_that_fails_says_why_and_the_others_go_on(spy):
     assert "no luck today" in text_table(result)
 
 
+@pytest.mark.parametrize("kind", [ValueError, DataError])
+def test_an_error_about_the_data_is_shown_without_the_name_of_its_class(spy, kind):
+    def fail(self, stack):
+        raise kind("kernel 2 is all zero")
+
+    spy.action = fail
+    result = compare(marked_kernels(24), LABELS, methods=["spy"], cv=2, single_kernels=False)
+    assert result.methods[0].error == "kernel 2 is all zero"
+    assert text_table(result).endswith("Spy: kernel 2 is all zero")
+
+
 def test_warnings_are_kept_with_their_method(spy):
     import warnings
 

@@ -17,6 +17,7 @@ from multikernel.compare.memory import peak_memory
 from multikernel.compare.results import KernelResult, MethodResult
 from multikernel.compare.tuning import Split, choose, make_on_stack
 from multikernel.estimators.registry import Method
+from multikernel.files import DataError
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Trial:
             try:
                 self._run(method, candidates, result, step)
             except Exception as error:  # one method must not lose the others
-                result.error = f"{type(error).__name__}: {error}"
+                result.error = reason(error)
         for warning in caught:
             _note(result, f"{warning.category.__name__}: {warning.message}")
 
@@ -102,7 +103,20 @@ class Trial:
                 step()  # ends here after an interrupt, before anything is stored
                 result.scores.append(score)
             except Exception as error:  # one kernel must not lose the others
-                result.error = f"{type(error).__name__}: {error}"
+                result.error = reason(error)
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, for people: errors about the data explain themselves, others say what they are.
+
+    Examples
+    --------
+    >>> from multikernel.compare.trial import reason
+    >>> reason(ValueError("kernel 2 is not finite")), reason(KeyError("b"))
+    ('kernel 2 is not finite', "KeyError: 'b'")
+    """
+    text = str(error)
+    return text if text and type(error) in (ValueError, DataError) else f"{type(error).__name__}: {text}"
 
 
 def _note(result: MethodResult, text: str) -> None:
