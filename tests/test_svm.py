@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, NuSVC
 
-from multikernel.inner import CSVM, NuSVM
+from multikernel.inner import CSVM, LabelSVMs, NuSVM
 
 
 def classification(n, seed=0, noise=0.5, d=5):
@@ -289,6 +289,17 @@ def test_too_few_bursts_warn_with_the_gap_reached():
         (lambda: CSVM([1, -1], sample_weight=[1, -1]), "negative"),
         (lambda: CSVM([1, -1], sample_weight=[1]), r"sample_weight has shape \(1,\)"),
         (lambda: CSVM([1, -1], class_weight="uneven"), "balanced"),
+        (lambda: CSVM([1, -1], class_weight=[1, 2]), "give .balanced. or a mapping"),
+        (lambda: CSVM([1, -1], class_weight={"a": 2}), "the key 'a'; the classes are -1 and"),
+        (lambda: CSVM([1, -1], class_weight={1: -1}), r"class_weight\[1\] is -1; .* 0 or more"),
+        (lambda: NuSVM([1, -1], class_weight={-1: np.nan}), r"class_weight\[-1\] is nan; it must be a finite"),
+        (lambda: CSVM([1, -1], class_weight={1: "2"}), "is '2'; it must be a finite number"),
+        (lambda: CSVM([[1, -1], [-1, 1]]), r"signs has shape \(2, 2\), expected \(n,\): one sign a sample"),
+        (lambda: NuSVM([[1], [-1]]), r"signs has shape \(2, 1\), expected \(n,\): one sign a sample"),
+        (lambda: LabelSVMs(np.ones((3, 0))), r"signs has shape \(3, 0\), .* at least one sample and label"),
+        (lambda: CSVM([1, -1]).solve(np.eye(2), tol=np.nan), "tol = nan must be a positive"),
+        (lambda: CSVM([1, -1]).solve(np.eye(2), tol=0.0), r"tol = 0\.0 must be a positive"),
+        (lambda: NuSVM([1, -1]).solve(np.eye(2), tol=-1e-3), r"tol = -0\.001 must be a positive"),
         (lambda: CSVM([1, -1]).solve(np.eye(3)), "there are 2 labels"),
         (lambda: CSVM([1, -1]).solve(np.ones((2, 3))), "square kernel"),
         (lambda: CSVM([1, -1]).solve(np.eye(2), warm=[0.0]), "warm has shape"),

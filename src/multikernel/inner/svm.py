@@ -6,6 +6,7 @@ objective is ``alpha @ K @ alpha`` and scores are ``K @ alpha``.
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -109,6 +110,8 @@ class _SVM:
         alpha : ndarray of shape (n,)
             Feasible signed dual coefficients.
         """
+        if not 0.0 < tol < np.inf:
+            raise ValueError(f"tol = {tol!r} must be a positive, finite number: the relative duality gap to reach.")
         operator = as_operator(K)
         if operator.shape != (self.n_samples, self.n_samples):
             raise ValueError(
@@ -206,7 +209,7 @@ class CSVM(_SVM):
         class_weight: Mapping[int, float] | str | None = None,
         bias: bool = True,
     ):
-        self.signs = checked_signs(signs)
+        self.signs = _one_label(checked_signs(signs))
         if not (np.isfinite(C) and C > 0):
             raise ValueError(f"C must be a positive number, got {C!r}.")
         self.C, self.bias = float(C), bool(bias)
@@ -284,7 +287,7 @@ class NuSVM(_SVM):
         sample_weight: ArrayLike | None = None,
         class_weight: Mapping[int, float] | str | None = None,
     ):
-        self.signs = checked_signs(signs)
+        self.signs = _one_label(checked_signs(signs))
         self.nu = float(nu)
         used = max(int(np.count_nonzero(self.signs)), 1)
         self.upper = sample_weights(self.signs, sample_weight, class_weight) / used
@@ -350,13 +353,24 @@ class NuSVM(_SVM):
 def checked_signs(signs: ArrayLike) -> NDArray[np.float64]:
     """Signs as float64, after a check that they are −1, 0 or +1."""
     signs = np.asarray(signs, dtype=np.float64)
-    if signs.ndim not in (1, 2) or len(signs) == 0:
-        raise ValueError(f"signs has shape {signs.shape}, expected (n,) with n >= 1.")
+    if signs.ndim not in (1, 2) or signs.size == 0:
+        raise ValueError(
+            f"signs has shape {signs.shape}, expected (n,), or (n, T), with at least one sample and label."
+        )
     wrong = ~np.isin(signs, (-1.0, 0.0, 1.0))
     if wrong.any():
         raise ValueError(
             f"signs has {int(wrong.sum())} entries that are not -1, 0 or +1, the first {signs[wrong][0]!r}. "
             "Map labels to signs first."
+        )
+    return signs
+
+
+def _one_label(signs: NDArray[np.float64]) -> Vector:
+    """The signs, if they are those of one label."""
+    if signs.ndim != 1:
+        raise ValueError(
+            f"signs has shape {signs.shape}, expected (n,): one sign a sample. Pass one column, or use LabelSVMs."
         )
     return signs
 
@@ -380,4 +394,17 @@ def sample_weights(
             raise ValueError(f'class_weight is {class_weight!r}; give "balanced" or a mapping from -1 and +1.')
         sums = {s: max(float(weight[signs == s].sum()), 1e-300) for s in (-1, 1)}
         class_weight = {s: 0.5 * weight.sum() / sums[s] for s in (-1, 1)}
+    else:
+        _check_class_weight(class_weight)
     return weight * np.where(signs > 0, class_weight.get(1, 1.0), class_weight.get(-1, 1.0))
+
+
+def _check_class_weight(class_weight: Any) -> None:
+    """Refuse anything but a mapping from -1 and +1 to finite numbers of at least 0."""
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f'class_weight is {class_weight!r}; give "balanced" or a mapping from -1 and +1.')
+    for key, factor in class_weight.items():
+        if key not in (-1, 1):
+            raise ValueError(f"class_weight has the key {key!r}; the classes are -1 and +1.")
+        if not isinstance(factor, numbers.Real) or not 0.0 <= float(factor) < np.inf:
+            raise ValueError(f"class_weight[{key!r}] is {factor!r}; it must be a finite number, 0 or more.")
