@@ -24,7 +24,8 @@ def main() -> None:
     names = [kernel.label for kernel in digits.kernels]
 
     def accuracy(kernels) -> float:
-        return 100 * cross_val_score(KernelAverageClassifier(kernels, C=10.0), digits.X, digits.y, cv=5, n_jobs=2).mean()
+        model = KernelAverageClassifier(kernels, C=10.0)
+        return 100 * cross_val_score(model, digits.X, digits.y, cv=5, n_jobs=2).mean()
 
     alone = [accuracy([kernel]) for kernel in digits.kernels]
     together = accuracy(digits.kernels)
@@ -37,7 +38,8 @@ def main() -> None:
     for row, value in enumerate([*alone, together]):
         right.text(value + 0.6, row, f"{value:.1f} %", va="center", fontsize=8)
     right.invert_yaxis()
-    right.set(xlim=(0, 110), xlabel="accuracy, five-fold cross-validation (%)", title="each kernel alone, and together")
+    right.set(xlim=(0, 110), title="each kernel alone, and together")
+    right.set_xlabel("accuracy, five-fold cross-validation (%)")
     right.tick_params(labelsize=8)
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(Path(__file__).parent / "_static" / "digits.png", dpi=150)

@@ -26,8 +26,12 @@ ROUNDS, SLOW = 4, 0.3
 # If not, a burst takes one more for so many samples before it turns to the interior-point method, which
 # costs a multiple of n³.
 SAMPLES_A_ROUND = 50
+# Share of the objective by which a burst may fall behind the one before.
+ROUNDING = 1e-6
 # Bursts without progress after which to stop.
 PATIENCE = 5
+# Bursts that must at least halve the gap: each of them has tried everything, so more would not help.
+CRAWLING = 30
 # Most that one working set may reduce the violation: more precision is lost when the next set comes.
 FASTEST = 0.003
 # Up to this many variables the interior-point method takes all of them.
@@ -35,7 +39,7 @@ SMALL = 1500
 
 
 class Progress:
-    """Tells when several bursts changed neither the objective, beyond rounding, nor the gap."""
+    """Tells when bursts changed neither objective nor gap beyond rounding, or many did not halve the gap."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -48,7 +52,9 @@ class Progress:
         if len(self.gaps) <= PATIENCE:
             return False
         gained = max(self.values[-PATIENCE:]) - max(self.values[:-PATIENCE])
-        return gained <= 1e-13 * abs(value) and min(self.gaps[-PATIENCE:]) > 0.9 * min(self.gaps[:-PATIENCE])
+        if gained <= 1e-13 * abs(value) and min(self.gaps[-PATIENCE:]) > 0.9 * min(self.gaps[:-PATIENCE]):
+            return True
+        return len(self.gaps) > CRAWLING and min(self.gaps[-CRAWLING:]) > 0.5 * min(self.gaps[:-CRAWLING])
 
 
 @dataclass
@@ -89,16 +95,18 @@ class Decomposition:
         scores = self.operator.matvec(b)
         gap = self.relative_gap(scores, b)
         progress = Progress()
-        for burst in range(max_iter):
-            if not gap > self.tol or progress.stalled(self.value(scores, b), gap):
+        for _ in range(max_iter):
+            value = self.value(scores, b)
+            if not gap > self.tol or progress.stalled(value, gap):
                 break
-            if burst:
-                # afresh from b: nothing else is carried from burst to burst
-                scores = self.operator.matvec(b)
-                gap = self.relative_gap(scores, b)
-            before = b
-            b, scores, gap = self.burst(b, scores, gap)
-            if monitor(b) or np.array_equal(b, before):
+            moved, _, _ = self.burst(b, scores, gap)
+            # afresh from b: nothing else is carried from burst to burst, and what is returned is what was reached
+            moved_scores = self.operator.matvec(moved)
+            if self.value(moved_scores, moved) < value - ROUNDING * abs(value) or np.array_equal(moved, b):
+                break  # no burst makes the objective worse but for rounding: this is as far as it goes
+            b, scores = moved, moved_scores
+            gap = self.relative_gap(scores, b)
+            if monitor(b):
                 break
         return b, scores, gap
 

@@ -95,3 +95,23 @@ def as_operator(K: NDArray | KernelOperator) -> KernelOperator:
     if not isinstance(K, np.ndarray) and isinstance(K, KernelOperator):
         return K
     return DenseOperator(K)
+
+
+def is_finite(operator: KernelOperator) -> bool:
+    """Whether a kernel in memory has finite entries only; one that is not in memory is believed."""
+    return not isinstance(operator, DenseOperator) or bool(np.isfinite(operator.K).all())
+
+
+def without_offset(operator: KernelOperator) -> KernelOperator:
+    """A kernel in memory centred in feature space; one that is not in memory as it is.
+
+    Where coefficients sum to zero, adding a function of the row and one of the column to the kernel changes the scores
+    by a constant, which the bias takes up, and nothing else. Far from the origin (unscaled measurements, very
+    wide kernels) differences between samples drown in rounding; about their mean they do not.
+    """
+    if not isinstance(operator, DenseOperator):
+        return operator
+    means = operator.K.mean(axis=1, dtype=np.float64)
+    centred = operator.K - means[:, None]
+    centred -= (means - means.mean())[None, :]
+    return DenseOperator(((centred + centred.T) / 2).astype(operator.K.dtype), threads=operator.threads)

@@ -20,7 +20,7 @@ from multikernel.certificate import Certificate
 from multikernel.inner.blas import one_blas_thread
 from multikernel.inner.decomposition import Decomposition
 from multikernel.inner.feasible import fill_sum, weighted_quantile
-from multikernel.inner.operators import DenseOperator, KernelOperator, as_operator
+from multikernel.inner.operators import DenseOperator, KernelOperator, as_operator, is_finite, without_offset
 from multikernel.inner.qp import BoxProblem
 
 Vector = NDArray[np.float64]
@@ -126,18 +126,16 @@ class _SVM:
             stopped.append(monitor is not None and bool(monitor(alpha)))
             return stopped[-1]
 
-        largest = float(np.max(operator.diagonal(), initial=0.0))
-        run = Decomposition(
-            operator,
-            self.problem,
-            lambda scores, alpha: self._gap(scores, alpha, largest),
-            tol=tol,
-            working_size=working_size,
-        )
         start = self.start() if warm is None else self._checked(warm, "warm")
         with one_blas_thread():
-            alpha, scores, gap = run.solve(start, max_iter, watch)
-        if not np.isfinite(gap):
+            alpha, scores, gap = self._decomposition(operator, tol, working_size).solve(start, max_iter, watch)
+            if gap > tol and not any(stopped) and len(stopped) < max_iter and self.problem.groups:
+                # stuck: if that is because the samples lie far from the origin, the kernel about their mean helps
+                centred = self._decomposition(without_offset(operator), tol, working_size)
+                alpha, _, _ = centred.solve(alpha, max_iter - len(stopped), watch)
+                scores = operator.matvec(alpha)
+                gap = self._gap(scores, alpha, float(np.max(operator.diagonal(), initial=0.0)))
+        if not (np.isfinite(gap) and (gap <= tol or is_finite(operator))):
             raise ValueError("The kernel has entries that are not finite, or too large to add up. Clean or scale it.")
         if warn and gap > tol and not any(stopped):
             self._warn(gap, tol, len(stopped), max_iter)
@@ -146,6 +144,16 @@ class _SVM:
     def _gap(self, scores: Vector, alpha: Vector, largest: float) -> float:
         """Relative duality gap; ``largest`` is the largest entry of the kernel's diagonal."""
         return self.certificate(scores, alpha).relative_gap
+
+    def _decomposition(self, operator: KernelOperator, tol: float, working_size: int) -> Decomposition:
+        largest = float(np.max(operator.diagonal(), initial=0.0))
+        return Decomposition(
+            operator,
+            self.problem,
+            lambda scores, alpha: self._gap(scores, alpha, largest),
+            tol=tol,
+            working_size=working_size,
+        )
 
     def _warn(self, gap: float, tol: float, bursts: int, max_iter: int) -> None:
         if bursts >= max_iter:
