@@ -243,6 +243,30 @@ def test_wrong_commands_exit_with_2(run, flowers, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["compare", "-d", "flowers.csv", "-o", "flowers.csv"], "--output flowers.csv is the file of --data"),
+        (["compare", "-d", "flowers.csv", "-o", "link.csv"], "--output link.csv is the file of --data"),
+        (["compare", "-d", "flowers.csv", "--json", "./flowers.csv"], "--json ./flowers.csv is the file of --data"),
+        (["compare", "-d", "flowers.csv", "--json", "./report.html"], "--json ./report.html is the file of --output"),
+        (["fit", "-d", "flowers.csv", "-o", "flowers.csv"], "--output flowers.csv is the file of --data"),
+        (["predict", "model.mkl", "-d", "flowers.csv", "-o", "model.mkl"], "--output model.mkl is the file of MODEL"),
+        (["predict", "model.mkl", "-d", "flowers.csv", "-o", "link.csv"], "--output link.csv is the file of --data"),
+    ],
+    ids=str,
+)
+def test_a_command_does_not_overwrite_what_it_reads_or_writes(run, flowers, arguments, message):
+    os.symlink(flowers, "link.csv")
+    Path("model.mkl").write_bytes(b"a model")
+    before = {path: path.read_bytes() for path in map(Path, os.listdir("."))}
+    target = [] if arguments[0] == "predict" else ["-t", "species", "-C", "1"]
+    code, out, err = run(*arguments, *target)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"multikernel: error: {message}")
+    assert {path: path.read_bytes() for path in map(Path, os.listdir("."))} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         (["--data", "flower.csv"], "there is no file flower.csv; did you mean flowers.csv?"),
         (["--data", "flowers.csv", "--target", "speceis"], "did you mean 'species'?"),
         (["--data", "flowers.csv", "--target", "species", "--view", "a=petl_width"], "did you mean 'petal_width'"),

@@ -14,14 +14,13 @@ def run_compare(options: argparse.Namespace) -> int:
     import multikernel.estimators  # noqa: F401 (methods register themselves)
     from multikernel.cli.parser import known_names
     from multikernel.cli.progress import ProgressBar
-    from multikernel.cli.task import check_output, grid_of, read_task
+    from multikernel.cli.task import check_outputs, grid_of, read_task
     from multikernel.compare import compare
     from multikernel.estimators.registry import available
 
     methods = known_names(options.methods, list(available()), "method") if options.methods else None
     grid = grid_of(options)
-    check_output(options.output)
-    check_output(options.json)
+    check_outputs({"--output": options.output, "--json": options.json}, {"--data": options.data})
     task = read_task(options)
     if not options.quiet:
         print(f"{task.name}: {task.description}", file=sys.stderr)

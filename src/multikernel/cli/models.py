@@ -17,7 +17,7 @@ def run_fit(options: argparse.Namespace) -> int:
     """Choose parameters, fit on all samples, write the model."""
     import multikernel.estimators  # noqa: F401 (methods register themselves)
     from multikernel.cli.parser import known_names
-    from multikernel.cli.task import check_output, grid_of, read_task
+    from multikernel.cli.task import check_outputs, grid_of, read_task
     from multikernel.compare.interruption import Interruption
     from multikernel.compare.tuning import tune
     from multikernel.estimators.registry import available
@@ -26,7 +26,7 @@ def run_fit(options: argparse.Namespace) -> int:
     known = available()
     method = known[known_names(options.method, list(known), "method")[0]]
     grid = grid_of(options)
-    check_output(options.output)
+    check_outputs({"--output": options.output}, {"--data": options.data})
     task = read_task(options)
     say = _remarks(options.quiet)
     say(f"{task.name}: {task.description}")
@@ -57,11 +57,11 @@ def run_fit(options: argparse.Namespace) -> int:
 
 def run_predict(options: argparse.Namespace) -> int:
     """Predict, write a csv file or print it, report accuracy where labels are known."""
-    from multikernel.cli.task import check_output
+    from multikernel.cli.task import check_outputs
     from multikernel.files import write_text
     from multikernel.persistence import load, read_manifest
 
-    check_output(options.output)
+    check_outputs({"--output": options.output}, {"MODEL": options.model, "--data": options.data})
     metadata = read_manifest(options.model)["metadata"]
     model = load(options.model)
     X, y = _new_samples(model, metadata, options.data)

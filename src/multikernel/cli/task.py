@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,10 +112,37 @@ def _embedded(options: argparse.Namespace) -> Task:
     return Task(digits.name, description, digits.X, digits.y, digits.kernels)
 
 
-def check_output(path: str | None) -> None:
-    """Refuse a file that could not be written, before any work is done."""
-    if path is None:
-        return
+def check_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
+    """Refuse, before any work is done, files that could not be written or that would replace another of the command.
+
+    Parameters
+    ----------
+    outputs, inputs : mapping of str to str or None
+        Paths by the option that gave them; None where it was not given.
+    """
+    taken = {option: path for option, path in inputs.items() if path is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        for other, used in taken.items():
+            if _same_file(path, used):
+                raise UsageError(
+                    f"{option} {path} is the file of {other} too, which would be overwritten: give another name"
+                )
+        _check_output(path)
+        taken[option] = path
+
+
+def _same_file(first: str, second: str) -> bool:
+    """Whether two paths lead to one file, through links or not; the file need not exist yet."""
+    try:
+        return os.path.samefile(first, second)
+    except OSError:
+        return Path(first).resolve() == Path(second).resolve()
+
+
+def _check_output(path: str) -> None:
+    """Refuse a file that could not be written."""
     target = Path(path)
     if target.is_dir():
         raise DataError(f"cannot write {path}: it is a folder")
