@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_classification
@@ -344,3 +345,39 @@ def test_cosine_on_precomputed_test_kernels_says_what_is_missing():
         model.predict(K[:5])
     rows = DenseStack(K[None, :5], symmetric=False, self_similarity=np.diag(K)[None, :5])
     assert model.predict(rows).shape == (5,)
+
+
+def test_kernels_in_another_order_are_matched_by_name():
+    petals, sepals = (KernelFamily.fit([RBF(columns=c)], IRIS_X).evaluate(IRIS_X)[0] for c in ([2, 3], [0, 1]))
+    model = BestKernelClassifier("precomputed").fit({"petals": petals, "sepals": sepals}, IRIS_y)
+    expected = model.predict({"petals": petals, "sepals": sepals})
+    assert_array_equal(model.predict({"sepals": sepals, "petals": petals}), expected)
+    with pytest.raises(ValueError, match="no entry can exceed"):
+        model.predict({"petals": 2 * petals, "sepals": sepals})
+
+
+def test_parameters_of_single_kernels_can_be_searched():
+    model = KernelAverageClassifier([RBF(), Linear()])
+    assert model.get_params()["kernels__0__bandwidth"] == "mean"
+    search = GridSearchCV(model, {"kernels__0__bandwidth": [1e-4, 2.0]}, cv=3, error_score="raise")
+    search.fit(IRIS_X, IRIS_y)
+    assert search.best_estimator_.kernels[0].bandwidth in (1e-4, 2.0)
+    assert model.kernels[0].bandwidth == "mean"
+    with pytest.raises(ValueError, match="names no kernel"):
+        model.set_params(kernels__5__bandwidth=1.0)
+
+
+def test_best_kernel_works_with_metadata_routing():
+    with config_context(enable_metadata_routing=True):
+        assert BestKernelClassifier([RBF(), Linear()]).fit(IRIS_X, IRIS_y).converged_
+
+
+def test_best_kernel_keeps_to_its_time():
+    with pytest.warns(ConvergenceWarning, match="compared 0 of 2 kernels only: max_time was nearly used up"):
+        model = BestKernelClassifier([RBF(), Linear()], max_time=1e-9).fit(IRIS_X, IRIS_y)
+    assert not model.converged_
+    assert model.predict(IRIS_X).shape == IRIS_y.shape
+
+
+def test_an_empty_selection_of_a_stack_is_empty():
+    assert gram_stack(np.eye(4))[[]].shape == (0, 4, 1)

@@ -75,26 +75,45 @@ def test_text_is_not_a_kernel():
         gram_stack(np.array([["a", "b"], ["c", "d"]]))
 
 
+def make_test_stack(rows, columns, n_kernels=2, value=0.5, names=None):
+    return precomputed_stack(np.full((rows, columns, n_kernels), value), names, symmetric=False)
+
+
+def check(stack, names=("a", "b"), largest=1.0, unit=False):
+    n = len(names)
+    return check_test_stack(stack, 6, names, np.full(n, largest), np.full(n, unit))
+
+
 def test_a_test_kernel_must_match_the_training_kernel():
-    names, largest = ("a", "b"), np.ones(2)
-    make = lambda rows, columns, F=2: precomputed_stack(np.full((rows, columns, F), 0.5), symmetric=False)  # noqa: E731
-    assert check_test_stack(make(4, 6), 6, names, largest).shape == (4, 6, 2)
+    assert check(make_test_stack(4, 6)).shape == (4, 6, 2)
     with pytest.raises(ValueError, match="has 3 kernels, but the model was trained on 2"):
-        check_test_stack(make(4, 6, 3), 6, names, largest)
+        check(make_test_stack(4, 6, 3))
     with pytest.raises(ValueError, match="has 5 columns, but the model was trained on 6"):
-        check_test_stack(make(4, 5), 6, names, largest)
+        check(make_test_stack(4, 5))
     with pytest.raises(ValueError, match="looks transposed"):
-        check_test_stack(make(6, 4), 6, names, largest)
+        check(make_test_stack(6, 4))
     broken = np.full((4, 6, 2), 0.5)
     broken[1, 2, 1] = np.nan
     with pytest.raises(ValueError, match=r'kernels\[1\] \("b"\) has entries that are NaN'):
-        check_test_stack(precomputed_stack(broken, symmetric=False), 6, names, largest)
+        check(precomputed_stack(broken, symmetric=False))
+
+
+def test_named_kernels_are_matched_by_name():
+    K = np.stack([np.full((4, 6), 1.0), np.full((4, 6), 2.0)], axis=-1)
+    swapped = check(precomputed_stack(K, ["b", "a"], symmetric=False), largest=5.0)
+    assert swapped.names == ("a", "b")
+    assert (swapped.rows([0])[:, 0, 0] == [2.0, 1.0]).all()
+    with pytest.raises(ValueError, match=r"missing are \['a'\]"):
+        check(precomputed_stack(K, ["b", "c"], symmetric=False))
+    assert check(precomputed_stack(K, symmetric=False), largest=5.0).names == ("K0", "K1")
 
 
 def test_a_test_kernel_on_another_scale_is_suspected():
-    stack = precomputed_stack(np.full((4, 6, 1), 1e6), symmetric=False)
+    stack = make_test_stack(4, 6, 1, value=1e6)
     with pytest.warns(UserWarning, match="scaled or normalised in another way"):
-        check_test_stack(stack, 6, ("a",), np.ones(1))
+        check(stack, ("a",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_test_stack(stack, 6, ("a",), np.full(1, 1e6))
+        check(stack, ("a",), largest=1e6)
+    with pytest.raises(ValueError, match="no entry can exceed"):
+        check(make_test_stack(4, 6, 1, value=1.5), ("a",), unit=True)

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from multikernel import KernelAverageClassifier
+from multikernel import BestKernelClassifier, KernelAverageClassifier
 from multikernel.certificate import Certificate
 from multikernel.checkpoint import Checkpoint
 from multikernel.files import DataError
@@ -171,7 +171,7 @@ FIT = """
     import json, sys, time, warnings
     import numpy as np
     import multikernel.checkpoint
-    from multikernel import KernelAverageClassifier
+    from multikernel import BestKernelClassifier, KernelAverageClassifier
     from multikernel.kernels import RBF
 
     warnings.simplefilter("ignore")
@@ -180,11 +180,14 @@ FIT = """
     y = (np.abs(X[:, :2]).sum(axis=1) + rng.normal(size=300)).round().astype(int).clip(0, 3)
     slow = float(sys.argv[2])
 
+    def plain(A, B):
+        return A @ B.T
+
     def callback(row):
         time.sleep(slow)
 
     model = KernelAverageClassifier(
-        [RBF(), RBF(bandwidth="0.25*mean")], C=50.0, tol=1e-7, checkpoint=sys.argv[1], callback=callback
+        [RBF(), RBF(columns=lambda table: [0, 1]), plain], C=50.0, tol=1e-7, checkpoint=sys.argv[1], callback=callback
     )
     model.fit(X, y)
     print(json.dumps([model.dual_coef_.tolist(), model.intercept_.tolist()]))
@@ -223,6 +226,19 @@ def test_an_interrupted_estimator_is_usable_and_flagged(ctrl_c):
     assert not model.converged_
     assert model.predict(X).shape == y.shape
     assert (model.dual_gap_ >= 0).all()
+
+
+def test_ctrl_c_while_kernels_are_compared_is_not_taken_for_a_score(ctrl_c):
+    rng = np.random.default_rng(0)
+    data, labels = rng.normal(size=(400, 5)), rng.integers(0, 3, size=400)
+    threading.Timer(0.4, ctrl_c).start()
+    kernels = [RBF(bandwidth=f"{k}*mean") for k in range(1, 60)]
+    with pytest.warns(ConvergenceWarning, match=r"of 59 kernels only: it was interrupted"):
+        model = BestKernelClassifier(kernels, C=1e3, tol=1e-9).fit(data, labels)
+    reached = np.isfinite(model.kernel_scores_)
+    assert not reached.all()
+    assert not model.converged_
+    assert model.predict(data).shape == labels.shape
 
 
 def test_warm_start_continues_from_the_previous_solution():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer
 
 from multikernel.inner import CSVM, LabelSVMs, NuSVM
 
@@ -122,3 +123,16 @@ def test_monitor_sees_feasible_points_that_improve():
     svm.solve(CountingOperator(K), monitor=watch, tol=1e-8, working_size=60, max_iter=10, warn=False)
     assert len(values) > 1
     assert np.all(np.diff(values) >= -1e-9 * abs(values[-1]))
+
+
+@pytest.mark.parametrize("C", [1.0, 1e3, 1e6])
+def test_raw_measurements_far_from_the_origin_are_solved(C):
+    X, y = load_breast_cancer(return_X_y=True)
+    signs, K = 2.0 * y[:300] - 1.0, X[:300] @ X[:300].T  # features from 1e-3 to 4e3, not scaled
+    svm = CSVM(signs, C)
+    values = []
+    value, alpha = svm.solve(K, tol=1e-4, monitor=lambda a: values.append(svm.certificate(K @ a, a).dual))
+    proof = svm.certificate(K @ alpha, alpha)
+    assert proof.relative_gap <= 1e-4
+    assert_allclose(value, proof.dual, rtol=1e-6)
+    assert value >= max(values) - 1e-5 * abs(value)

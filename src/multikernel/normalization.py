@@ -163,7 +163,8 @@ def _scale(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
         except ValueError:
             raise ValueError(
                 'normalize="cosine" needs k(x, x) of new samples, which a precomputed test kernel does not hold. '
-                "Pass DenseStack(K, self_similarity=...), or normalise both kernels before fitting."
+                "For cross-validation pass gram_stack(K), whose slices know it; for new samples pass "
+                "DenseStack(K, symmetric=False, self_similarity=...), or normalise both kernels before fitting."
             ) from None
         rows = np.where(statistics["chosen"][:, None], _inverse_root(diagonal), 1.0)
     else:

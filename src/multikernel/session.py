@@ -40,6 +40,8 @@ class Session:
     checkpoint : Checkpoint, optional
         Where to keep the state: read at the start if the file is there, written every few seconds and after each
         problem, removed at the end unless time ran out or the fit was interrupted.
+    keep_interrupted : bool
+        Whether Ctrl-C ends the fit with the best solutions so far; if not, it is raised once solvers have stopped.
     title : str
         Shown on the progress bar and in warnings.
     """
@@ -53,10 +55,12 @@ class Session:
         verbose: bool | int = False,
         callback: Callable[[dict[str, Any]], Any] | None = None,
         checkpoint: Checkpoint | None = None,
+        keep_interrupted: bool = True,
         title: str = "fit",
     ):
         self.tol, self.max_time, self.n_jobs, self.verbose = tol, max_time, n_jobs, verbose
         self.callback, self.checkpoint, self.title = callback, checkpoint, title
+        self.keep_interrupted = keep_interrupted
         self._lock = threading.RLock()
         self._interrupted = False
         self._asked_to_stop = False
@@ -104,6 +108,8 @@ class Session:
                 self._asked_to_stop = True
         for future in futures:
             future.result()
+        if self._interrupted and not self.keep_interrupted:
+            raise KeyboardInterrupt
 
     def _watch(self, k: int) -> Callable[[dict[str, Any], Monitor], bool]:
         def on_record(row: dict[str, Any], monitor: Monitor) -> bool:

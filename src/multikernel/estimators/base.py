@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -23,8 +24,9 @@ from multikernel.gram import GramStack
 from multikernel.monitor import Result
 from multikernel.session import Session
 
-# Parameters that change how a fit is run but not what it computes: a checkpoint may be resumed with others.
-RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory"}
+# Parameters that do not decide what a fit computes, given its kernels: a checkpoint may be resumed with others.
+# Kernels are known by their values, because what functions print differs from process to process.
+RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels"}
 
 # Weights below this share of the largest count as zero.
 NEGLIGIBLE = 1e-8
@@ -48,6 +50,7 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
     callback: Any
     checkpoint: Any
     warm_start: bool
+    _keep_interrupted = True  # whether Ctrl-C leaves a model; if not, it is passed on
 
     @abstractmethod
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
@@ -79,22 +82,25 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         -------
         self : object
         """
+        started = time.monotonic()
         self._check_parameters()
         previous = self._previous_solution() if self.warm_start else None
         stack, y = self._training_stack(X, y)
         tasks = self._tasks(y)
         weight = self._weights_of_samples(sample_weight, stack, y)
+        checkpoint = self._checkpoint(stack, tasks.signs, weight)
+        problems = self._problems(stack, tasks, weight)
         with session_callback(self, X, y) as callback:
             session = Session(
                 self.tol,
-                max_time=self.max_time,
+                max_time=None if self.max_time is None else self.max_time - (time.monotonic() - started),
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
                 callback=callback,
-                checkpoint=self._checkpoint(stack, tasks.signs, weight),
+                checkpoint=checkpoint,
+                keep_interrupted=self._keep_interrupted,
                 title=type(self).__name__,
             )
-            problems = self._problems(stack, tasks, weight)
             results = session.run(problems, self._solve, _matching(previous, tasks.signs.shape))
             self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
         return self
@@ -106,6 +112,8 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
             raise ValueError(f"tol={self.tol!r} must be positive: it is a relative duality gap, such as 1e-3.")
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
+        if self.max_time is not None and not self.max_time > 0:
+            raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
 
     def _tasks(self, y: Any) -> Tasks:
         check_classification_targets(y)
@@ -131,8 +139,12 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
     def _checkpoint(self, stack: GramStack, signs: NDArray, weight: NDArray) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        params = {k: v for k, v in sorted(self.get_params().items()) if k not in RUN_PARAMETERS}
-        digest = hashlib.sha256(f"{type(self).__name__} {params!r} {stack.names} {stack.shape}".encode())
+        params = {
+            name: value.__qualname__ if hasattr(value, "__qualname__") else repr(value)
+            for name, value in sorted(self.get_params(deep=False).items())
+            if name not in RUN_PARAMETERS
+        }
+        digest = hashlib.sha256(f"{type(self).__name__} {params} {stack.names} {stack.shape}".encode())
         for part in (signs, weight, stack.diagonal(), stack.rows([0])):
             digest.update(np.ascontiguousarray(part).tobytes())
         return Checkpoint(self.checkpoint, digest.hexdigest())

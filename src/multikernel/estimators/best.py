@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import time
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
+from multikernel.monitor import Result
+
+# Of max_time, what the comparison of kernels may take; the rest is for the SVM on the winner.
+SHARE_OF_TIME = 0.8
 
 
 @register("best", title="Best single kernel SVM", grid={"C": C_GRID}, order=3)
@@ -42,7 +50,7 @@ class BestKernelClassifier(OneKernelClassifier):
     best_index_ : int
         Position of the chosen kernel.
     kernel_scores_ : ndarray of shape (F,)
-        Mean cross-validated score of each kernel.
+        Mean cross-validated score of each kernel; -inf for those that were not reached when time ran out.
     weights_ : ndarray of shape (F,)
         1 for the chosen kernel, 0 for the others.
 
@@ -102,31 +110,55 @@ class BestKernelClassifier(OneKernelClassifier):
         self.warm_start = warm_start
 
     def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
-        self.kernel_scores_ = self._score_kernels(stack, tasks.labels, sample_weight)
+        self.kernel_scores_ = np.full(stack.n_kernels, -np.inf)
+        deadline = np.inf if self.max_time is None else time.monotonic() + SHARE_OF_TIME * self.max_time
+        try:
+            for k in range(stack.n_kernels):
+                self.kernel_scores_[k] = self._score(stack.take(kernels=[k]), tasks.labels, sample_weight, deadline)
+        except KeyboardInterrupt:
+            self._cut_short("it was interrupted")
+        except TimeoutError:
+            self._cut_short("max_time was nearly used up")
         self.best_index_ = int(np.argmax(self.kernel_scores_))
         return np.eye(stack.n_kernels)[self.best_index_]
 
-    def _score_kernels(self, stack: GramStack, labels: NDArray, sample_weight: NDArray) -> NDArray[np.float64]:
-        """Mean cross-validated score of each kernel alone, shape (F,)."""
-        from sklearn.model_selection import check_cv, cross_val_score
+    def _score(self, stack: GramStack, labels: NDArray, sample_weight: NDArray, deadline: float) -> float:
+        """Mean cross-validated score of one kernel."""
+        from sklearn.metrics import check_scoring
+        from sklearn.model_selection import check_cv
 
-        cv = check_cv(self._folds(labels), labels, classifier=True)
-        folds = list(cv.split(np.zeros(len(labels)), labels))
         model = KernelAverageClassifier(
             "precomputed", C=self.C, multi_class=self.multi_class, psd="ignore", tol=self.tol, max_iter=self.max_iter
+        ).set_params(n_jobs=self.n_jobs)
+        model._keep_interrupted = False  # a score of half a model would be worse than none
+        score = check_scoring(model, self.scoring)
+        scores = []
+        for train, test in check_cv(self._folds(labels), labels, classifier=True).split(labels, labels):
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+            model.fit(stack[np.ix_(train, train)], labels[train], sample_weight=sample_weight[train])
+            scores.append(score(model, stack[np.ix_(test, train)], labels[test]))
+        return float(np.mean(scores))
+
+    def _cut_short(self, why: str) -> None:
+        done = int(np.isfinite(self.kernel_scores_).sum())
+        self._complete = False
+        warnings.warn(
+            f"BestKernelClassifier compared {done} of {len(self.kernel_scores_)} kernels only: {why}. The model uses "
+            "the best of those. Give it more time, or fewer kernels or folds.",
+            ConvergenceWarning,
+            stacklevel=2,
         )
-        scores = [
-            cross_val_score(
-                model,
-                stack.take(kernels=[k]),
-                labels,
-                cv=folds,
-                scoring=self.scoring,
-                params={"sample_weight": sample_weight},
-            )
-            for k in range(stack.n_kernels)
-        ]
-        return np.mean(scores, axis=1)
+
+    def _store(self, results: list[Result], intercepts: Sequence[float]) -> None:
+        super()._store(results, intercepts)
+        self.converged_ = self.converged_ and self._complete
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+        self._complete = True
+        return super().fit(X, y, sample_weight)
+
+    fit.__doc__ = OneKernelClassifier.fit.__doc__
 
     def _folds(self, labels: NDArray) -> Any:
         """``cv``, or fewer folds where the smallest class has too few samples for an integer ``cv``."""

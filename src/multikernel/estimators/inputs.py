@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,38 @@ class KernelInput:
         kernels = self.kernels if isinstance(self.kernels, (list, tuple)) else [self.kernels]
         return any(getattr(kernel, "pairwise", False) for kernel in kernels)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the estimator; with ``deep`` those of its kernels too, as ``kernels__0__bandwidth``.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether to list the parameters of kernels.
+        """
+        params = super().get_params(deep)  # type: ignore[misc]
+        if deep and isinstance(self.kernels, (list, tuple)):
+            for k, kernel in enumerate(self.kernels):
+                if hasattr(kernel, "get_params"):
+                    params |= {f"kernels__{k}__{name}": value for name, value in kernel.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any):
+        """Set parameters of the estimator, and of its kernels as ``kernels__0__bandwidth``.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+        """
+        inside = {name: params.pop(name) for name in list(params) if re.fullmatch(r"kernels__\d+__.+", name)}
+        super().set_params(**params)  # type: ignore[misc]
+        for name, value in inside.items():
+            _, position, parameter = name.split("__", 2)
+            if not isinstance(self.kernels, (list, tuple)) or int(position) >= len(self.kernels):
+                raise ValueError(f"{name!r} names no kernel: kernels is {self.kernels!r}.")
+            self.kernels[int(position)].set_params(**{parameter: value})
+        return self
+
     # -- fit -------------------------------------------------------------------------------------------------
 
     def _training_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
@@ -63,7 +96,10 @@ class KernelInput:
         self._clipped: dict[int, NDArray] = {}
         if self.psd == "clip":
             self._clipped, stack = fit_clip(stack)
-        self._largest = stack.diagonal().max(axis=1, initial=0.0)
+        diagonal = stack.diagonal()
+        self._largest = diagonal.max(axis=1, initial=0.0)
+        # a handful of samples may look alike by chance
+        self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10)
         steps = "variance" if self.kernels is None and self.normalize is None else self.normalize
         self._normalization = Normalization(steps)
         return self._normalization.fit_apply(stack), y
@@ -140,7 +176,7 @@ class KernelInput:
             array = self._family.evaluate(pairs)
             return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity)
         stack = X if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
-        return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest)
+        return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit)
 
 
 def _as_pairs(X: Any) -> NDArray:

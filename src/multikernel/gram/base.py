@@ -147,7 +147,10 @@ class GramStack(ABC):
 
     def _positions(self, key, axis: int) -> Indices:
         """Positions that a slice, an integer, a mask or an index array, open as from ``np.ix_``, stands for."""
-        return np.arange(self.shape[axis])[key if isinstance(key, slice) else np.ravel(key)]
+        if not isinstance(key, slice):
+            key = np.ravel(key)
+            key = key.astype(np.intp) if not key.size else key
+        return np.arange(self.shape[axis])[key]
 
     # -- checks -------------------------------------------------------------------------------------------------
 

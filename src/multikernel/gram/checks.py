@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram.base import GramStack
+from multikernel.gram.base import GramStack, unique_names
 from multikernel.gram.dense import DenseStack
 from multikernel.threads import over_rows
 
@@ -124,8 +124,10 @@ def _raise_not_psd(matrix: NDArray, label: str, tolerance: float, advice: str) -
     )
 
 
-def check_test_stack(stack: GramStack, n_train: int, names: Sequence[str], largest: NDArray) -> GramStack:
-    """Check that a rectangular stack matches the training kernels: their number, their samples, their scale.
+def check_test_stack(
+    stack: GramStack, n_train: int, names: Sequence[str], largest: NDArray, unit: NDArray[np.bool_]
+) -> GramStack:
+    """Check that a rectangular stack matches the training kernels: their names, samples and scale.
 
     Parameters
     ----------
@@ -137,13 +139,16 @@ def check_test_stack(stack: GramStack, n_train: int, names: Sequence[str], large
         Names of the training kernels.
     largest : ndarray of shape (F,)
         Largest diagonal entry of each training kernel.
+    unit : ndarray of bool, shape (F,)
+        Which training kernels have the same value all along their diagonal: no entry can be larger.
+
+    Returns
+    -------
+    GramStack
+        The kernels in the order of ``names``.
     """
-    n_rows, n_columns, n_kernels = stack.shape
-    if n_kernels != len(names):
-        raise ValueError(
-            f"the test kernel has {n_kernels} kernels, but the model was trained on {len(names)}: pass all of them, "
-            "in the same order."
-        )
+    stack = match_names(stack, names)
+    n_rows, n_columns, _ = stack.shape
     if n_columns != n_train:
         hint = " It looks transposed: rows are new samples." if n_rows == n_train else ""
         raise ValueError(
@@ -152,19 +157,48 @@ def check_test_stack(stack: GramStack, n_train: int, names: Sequence[str], large
         )
     if isinstance(stack, DenseStack):
         for k, size in enumerate(_largest_entries(stack)):
-            if not np.isfinite(size):
-                raise ValueError(
-                    f"{_label(k, names)} has entries that are NaN or infinite in the test kernel. Remove or impute "
-                    "those samples before computing the kernel."
-                )
-            if size > 100.0 * largest[k] > 0.0:
-                warnings.warn(
-                    f"{_label(k, names)} reaches {size:.3g} in the test kernel but {largest[k]:.3g} in training. Was "
-                    "it scaled or normalised in another way than the training kernel?",
-                    UserWarning,
-                    stacklevel=4,
-                )
+            _check_scale(_label(k, names), size, largest[k], unit[k])
     return stack
+
+
+def match_names(stack: GramStack, names: Sequence[str]) -> GramStack:
+    """The stack with its kernels in the order of ``names``; kernels that were never named are taken as they come."""
+    if stack.n_kernels != len(names):
+        raise ValueError(
+            f"the test kernel has {stack.n_kernels} kernels, but the model was trained on {len(names)}: pass all of "
+            "them, in the same order."
+        )
+    given = list(stack.names)
+    if given == list(names) or given == list(unique_names(None, len(given))):
+        return stack
+    if list(names) == list(unique_names(None, len(names))):
+        return stack
+    if set(given) != set(names):
+        raise ValueError(
+            f"the test kernels are called {given}, but the model was trained on {list(names)}: missing are "
+            f"{sorted(set(names) - set(given))}. Pass kernels of the same names, or an array without names."
+        )
+    return stack.take(kernels=[given.index(name) for name in names])
+
+
+def _check_scale(label: str, size: float, largest: float, unit: bool) -> None:
+    if not np.isfinite(size):
+        raise ValueError(
+            f"{label} has entries that are NaN or infinite in the test kernel. Remove or impute those samples before "
+            "computing the kernel."
+        )
+    if unit and size > 1.01 * largest:
+        raise ValueError(
+            f"{label} reaches {size:.3g} in the test kernel, but every training sample has k(x, x) = {largest:.3g}, "
+            "which no entry can exceed. Normalise the test kernel in the same way as the training kernel."
+        )
+    if size > 100.0 * largest > 0.0:
+        warnings.warn(
+            f"{label} reaches {size:.3g} in the test kernel but {largest:.3g} in training. Was it scaled or "
+            "normalised in another way than the training kernel?",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _largest_entries(stack: DenseStack) -> NDArray[np.float64]:

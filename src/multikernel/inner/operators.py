@@ -105,8 +105,8 @@ def is_finite(operator: KernelOperator) -> bool:
 def without_offset(operator: KernelOperator) -> KernelOperator:
     """A kernel in memory centred in feature space; one that is not in memory as it is.
 
-    Where coefficients sum to zero, adding a function of the row and one of the column to the kernel changes the scores
-    by a constant, which the bias takes up, and nothing else. Far from the origin (unscaled measurements, very
+    Where coefficients sum to zero, adding a function of the row and one of the column to the kernel changes the
+    scores by a constant, which the bias takes up, and nothing else. Far from the origin (unscaled measurements, very
     wide kernels) differences between samples drown in rounding; about their mean they do not.
     """
     if not isinstance(operator, DenseOperator):
