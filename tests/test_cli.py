@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.model_selection import StratifiedKFold
 
 from multikernel import __version__
 from multikernel.cli import main
@@ -345,6 +346,107 @@ def test_unexpected_errors_are_one_line_unless_the_traceback_is_asked_for(run, f
     for command in (["--traceback", "compare"], ["compare", "--traceback"]):
         with pytest.raises(ZeroDivisionError):
             main([*command, "-d", str(flowers), "-t", "species"])
+
+
+# -- normalisation -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def uneven():
+    """Two kernels: a good one, and noise that is a million times as large; and 12 new samples."""
+    rng = np.random.default_rng(0)
+    y = np.arange(72) % 2
+    X, noise = rng.normal(size=(72, 2)) + 3 * y[:, None], 1e3 * rng.normal(size=(72, 20))
+    K = np.stack([X @ X.T, noise @ noise.T])
+    train, new = slice(0, 60), slice(60, 72)
+    np.savez("uneven.npz", K=K[:, train, train], y=y[train])
+    np.savez("bare.npz", K=K[:, new, train], y=y[new])
+    np.savez("new.npz", K=K[:, new, train], y=y[new], self_similarity=np.diagonal(K, axis1=1, axis2=2)[:, new])
+    return K, y
+
+
+def test_normalised_kernels_are_compared_with_training_statistics_only(run, uneven):
+    from multikernel import KernelAverageClassifier
+    from multikernel.gram import gram_stack
+
+    options = ("-d", "uneven.npz", "-m", "average", "--cv", "3", "-C", "1", "--no-single", "--json", "all.json")
+    scores = {}
+    for steps in (None, "cosine", "center,variance"):
+        code, _, err = run("compare", *options, *(["--normalize", steps] if steps else []))
+        assert code == 0, err
+        found = json.loads(Path("all.json").read_text())
+        scores[steps] = found["methods"][0]["scores"]
+        assert ("remark: " in err) == (steps is None)
+        ending = f"kernels normalised with training statistics ({steps.replace(',', ', ')})" if steps else "samples"
+        assert found["protocol"].endswith(ending)
+        assert not steps or ending in Path("report.html").read_text(encoding="utf-8")
+    K, y = uneven
+    stack = gram_stack(np.moveaxis(K[:, :60, :60], 0, -1))
+    for steps in ("cosine", "center,variance"):
+        by_hand = [
+            np.mean(
+                KernelAverageClassifier("precomputed", normalize=steps.split(","))
+                .fit(stack.take(train, train), y[train])
+                .predict(stack.take(test, train))
+                == y[test]
+            )
+            for train, test in StratifiedKFold(3, shuffle=True, random_state=0).split(np.zeros(60), y[:60])
+        ]
+        assert scores[steps] == pytest.approx(by_hand)
+    assert np.mean(scores["cosine"]) > np.mean(scores[None]) + 0.1
+
+
+def test_kernels_of_very_different_size_earn_a_remark_unless_quiet(run, uneven):
+    command = ("fit", "-d", "uneven.npz", "-C", "1", "-o", "model.mkl")
+    _, _, err = run(*command)
+    sizes = np.diagonal(uneven[0], axis1=1, axis2=2)[:, :60].mean(axis=1)
+    assert f"remark: kernels differ in size by a factor of {sizes[1] / sizes[0]:.0e}" in err
+    assert "for 'K[1]'" in err
+    assert "--normalize cosine" in err
+    assert run(*command, "--quiet")[2] == ""
+    assert "remark" not in run(*command, "--normalize", "trace")[2]
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    np.savez("features.npz", X=100 * rng.normal(size=(60, 20)) + y[:, None], y=y)
+    assert "remark: " in run("fit", "-d", "features.npz", "-C", "1", "-o", "model.mkl")[2]
+    near = ("fit", "-d", "features.npz", "-C", "1", "-o", "model.mkl", "--kernels", "rbf,laplacian")
+    assert "remark" not in run(*near)[2]
+
+
+@pytest.mark.parametrize("steps", ["cosine", "center,trace"])
+def test_a_model_keeps_its_normalisation(run, uneven, steps):
+    code, _, err = run("fit", "-d", "uneven.npz", "-C", "0.1,1", "--normalize", steps, "-o", "model.mkl")
+    assert code == 0, err
+    model = load("model.mkl")
+    assert model.normalize == steps.split(",")
+    code, _, err = run("predict", "model.mkl", "-d", "new.npz", "-o", "out.csv")
+    assert code == 0, err
+    K, _ = uneven
+    if steps == "cosine":
+        root = np.sqrt(np.diagonal(K, axis1=1, axis2=2))
+        K = K / (root[:, :, None] * root[:, None, :])
+        plain = model.__class__("precomputed", C=model.C).fit(np.moveaxis(K[:, :60, :60], 0, -1), np.arange(60) % 2)
+        expected = plain.predict(np.moveaxis(K[:, 60:, :60], 0, -1))
+        assert Path("out.csv").read_text().split()[1:] == list(map(str, expected))
+
+
+def test_cosine_normalisation_asks_for_the_self_similarity_of_new_samples(run, uneven):
+    run("fit", "-d", "uneven.npz", "-C", "1", "--normalize", "cosine", "-o", "model.mkl", "-q")
+    code, _, err = run("predict", "model.mkl", "-d", "bare.npz")
+    assert code == 1
+    assert "Add an array self_similarity of shape (2, 12)" in err
+    K, _ = uneven
+    np.savez("wrong.npz", K=K[:, 60:, :60], self_similarity=np.ones(3))
+    code, _, err = run("predict", "model.mkl", "-d", "wrong.npz")
+    assert code == 1
+    assert "'self_similarity' has shape (3,), but k(x, x) of 12 samples for 2 kernels has (2, 12)" in err
+
+
+@pytest.mark.parametrize("command", ["compare", "fit"])
+def test_an_unknown_step_of_normalisation_suggests_the_nearest(run, flowers, command):
+    code, _, err = run(command, "-d", flowers, "-t", "species", "--normalize", "center,cosin", "-o", "out")
+    assert code == 2
+    assert "no step of normalisation 'cosin'; did you mean 'cosine'?" in err
 
 
 # -- as a process of its own ---------------------------------------------------------------------------------

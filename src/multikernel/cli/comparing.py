@@ -14,16 +14,19 @@ def run_compare(options: argparse.Namespace) -> int:
     import multikernel.estimators  # noqa: F401 (methods register themselves)
     from multikernel.cli.parser import known_names
     from multikernel.cli.progress import ProgressBar
-    from multikernel.cli.task import check_outputs, grid_of, read_task
+    from multikernel.cli.task import check_outputs, grid_of, read_task, scale_remark, steps_of
     from multikernel.compare import compare
     from multikernel.estimators.registry import available
 
     methods = known_names(options.methods, list(available()), "method") if options.methods else None
-    grid = grid_of(options)
+    grid, steps = grid_of(options), steps_of(options)
     check_outputs({"--output": options.output, "--json": options.json}, {"--data": options.data})
     task = read_task(options)
     if not options.quiet:
         print(f"{task.name}: {task.description}", file=sys.stderr)
+        remark = scale_remark(task) if steps is None else None
+        if remark:
+            print(remark, file=sys.stderr)
     with ProgressBar(options.quiet) as progress:
         comparison = compare(
             task.X,
@@ -34,6 +37,7 @@ def run_compare(options: argparse.Namespace) -> int:
             test_size=_test_size(options, len(task.y)),
             inner_cv=options.inner_cv,
             grid=grid,
+            normalize=steps,
             single_kernels=not options.no_single,
             kernel_names=task.kernel_names,
             random_state=options.seed,

@@ -6,18 +6,23 @@ import argparse
 import csv
 import io
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multikernel.files import DataError
+
+if TYPE_CHECKING:
+    from multikernel.cli.task import Task
+    from multikernel.tables import Table
 
 
 def run_fit(options: argparse.Namespace) -> int:
     """Choose parameters, fit on all samples, write the model."""
     import multikernel.estimators  # noqa: F401 (methods register themselves)
     from multikernel.cli.parser import known_names
-    from multikernel.cli.task import check_outputs, grid_of, read_task
+    from multikernel.cli.task import check_outputs, grid_of, read_task, scale_remark, steps_of
     from multikernel.compare.interruption import Interruption
     from multikernel.compare.tuning import tune
     from multikernel.estimators.registry import available
@@ -25,20 +30,30 @@ def run_fit(options: argparse.Namespace) -> int:
 
     known = available()
     method = known[known_names(options.method, list(known), "method")[0]]
-    grid = grid_of(options)
+    grid, steps = grid_of(options), steps_of(options)
     check_outputs({"--output": options.output}, {"--data": options.data})
     task = read_task(options)
     say = _remarks(options.quiet)
     say(f"{task.name}: {task.description}")
+    if steps is None and not options.quiet and (remark := scale_remark(task)):
+        say(remark)
+    fixed = {} if steps is None else {"normalize": steps}
     with Interruption() as interruption:
         choice = tune(
-            method, task.X, task.y, task.kernels, grid=grid, inner_cv=options.inner_cv, random_state=options.seed
+            method,
+            task.X,
+            task.y,
+            task.kernels,
+            grid=grid,
+            inner_cv=options.inner_cv,
+            random_state=options.seed,
+            normalize=steps,
         )
         interruption.check()
         if choice.score is not None:
             shown = ", ".join(f"{name}={value:g}" for name, value in choice.parameters.items())
             say(f"{shown} chosen by {options.inner_cv}-fold validation (accuracy {100 * choice.score:.1f} %)")
-        model = method.make(task.kernels, **choice.parameters).fit(task.X, task.y)
+        model = method.make(task.kernels, **fixed, **choice.parameters).fit(task.X, task.y)
         interruption.check()  # a fit that was interrupted returns what it has: not to be kept as a model
     metadata = {
         "method": method.name,
@@ -49,7 +64,7 @@ def run_fit(options: argparse.Namespace) -> int:
         "n_samples": len(task.y),
     }
     save(model, options.output, metadata=metadata)
-    accuracy = float(np.mean(model.predict(task.X) == task.y))
+    accuracy = float(np.mean(model.predict(_known_samples(task)) == task.y))
     say(f"{method.title} fitted on {len(task.y)} samples (accuracy on them {100 * accuracy:.1f} %)")
     say(f"model: {options.output}")
     return 0
@@ -79,12 +94,19 @@ def run_predict(options: argparse.Namespace) -> int:
     return 0
 
 
+def _known_samples(task: Task) -> Any:
+    """The training samples as samples to predict: a square Gram stack of kernels knows k(x, x), an array does not."""
+    from multikernel.gram import gram_stack
+
+    return gram_stack(task.X, psd="ignore") if isinstance(task.kernels, str) else task.X
+
+
 def _remarks(quiet: bool):
     """Print to standard error, or not."""
     return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr))
 
 
-def _new_samples(model: Any, metadata: dict[str, Any], path: str) -> tuple[np.ndarray, np.ndarray | None]:
+def _new_samples(model: Any, metadata: dict[str, Any], path: str) -> tuple[Any, np.ndarray | None]:
     """What the model needs from a file, and the labels if the file has them."""
     from multikernel.tables import read_features, read_table, read_test_kernels
     from multikernel.tables.dataset import labels_if_present
@@ -93,12 +115,33 @@ def _new_samples(model: Any, metadata: dict[str, Any], path: str) -> tuple[np.nd
         n_samples = metadata.get("n_samples") or getattr(model, "n_features_in_", None)
         if n_samples is None:
             raise DataError("the model does not say how many samples it was trained on: write it by multikernel fit")
-        X = read_test_kernels(path, len(model.kernel_names_), int(n_samples))
+        kernels = read_test_kernels(path, len(model.kernel_names_), int(n_samples))
         table = read_table(path)
+        X = _with_self_similarity(kernels, table, model)
     else:
         X, table = read_features(path, _columns(model, metadata))
     target = metadata.get("target")
     return X, labels_if_present(table, target, len(X)) if target else None
+
+
+def _with_self_similarity(kernels: np.ndarray, table: Table, model: Any) -> Any:
+    """Kernels of shape (m, n, F) between new and training samples, with k(x, x) of the new ones if it is known."""
+    from multikernel.gram import DenseStack
+    from multikernel.tables.precomputed import self_similarities
+
+    n_new, _, n_kernels = kernels.shape
+    similarity = self_similarities(table, n_kernels, n_new)
+    if similarity is not None:
+        array = np.ascontiguousarray(np.moveaxis(kernels, -1, 0))
+        return DenseStack(array, list(model.kernel_names_), symmetric=False, self_similarity=similarity)
+    steps = model.normalize
+    chains = steps.values() if isinstance(steps, Mapping) else [steps]
+    if any(chain is not None and "cosine" in ([chain] if isinstance(chain, str) else chain) for chain in chains):
+        raise DataError(
+            f"{table.source}: the model normalises kernels by cosine and needs k(x, x) of the new samples. Add an "
+            f"array self_similarity of shape ({n_kernels}, {n_new}), or fit with another step, such as trace"
+        )
+    return kernels
 
 
 def _columns(model: Any, metadata: dict[str, Any]) -> list[str]:
@@ -112,7 +155,7 @@ def _columns(model: Any, metadata: dict[str, Any]) -> list[str]:
     return [str(name) for name in names]
 
 
-def _csv(model: Any, X: np.ndarray, labels: np.ndarray, with_scores: bool) -> str:
+def _csv(model: Any, X: Any, labels: np.ndarray, with_scores: bool) -> str:
     """Predictions as csv, with decision values if asked for."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")

@@ -89,6 +89,12 @@ def _add_data(parser: argparse.ArgumentParser, *, required: bool) -> None:
         help="multiples of the mean distance between training samples, for families that have a bandwidth "
         "(default: %(default)s)",
     )
+    kernels.add_argument(
+        "--normalize",
+        metavar="STEP[,STEP]",
+        help="put the kernels on one scale, with statistics of the training samples: center, cosine, trace, "
+        "variance, or several in this order of application (default: none)",
+    )
 
 
 def _add_tuning(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,9 @@ from multikernel.files import DataError
 
 # kernels that need more than columns of numbers cannot be described on the command line
 _NOT_FROM_COLUMNS = ("pyramid", "distance", "precomputed")
+# ratio of mean k(x, x) from which a remark is due, and samples that are enough to estimate it
+_FAR_APART = 1e3
+_SCALE_SAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,41 @@ def _check_output(path: str) -> None:
         raise DataError(f"cannot write {path}: there is no folder {target.parent}")
     if not os.access(target.parent, os.W_OK):
         raise DataError(f"cannot write {path}: no permission to write in {target.parent.resolve()}")
+
+
+def steps_of(options: argparse.Namespace) -> list[str] | None:
+    """Steps of normalisation in the order given, or a `UsageError`."""
+    from multikernel.normalization import STEPS
+
+    if options.normalize is None:
+        return None
+    known_names(options.normalize, STEPS, "step of normalisation")
+    return [step.strip() for step in options.normalize.split(",")]  # a step may come twice
+
+
+def scale_remark(task: Task) -> str | None:
+    """What to say about kernels whose sizes differ so much that the large ones are all that counts."""
+    rows = np.unique(np.linspace(0, len(task.y) - 1, _SCALE_SAMPLES).astype(int))
+    if isinstance(task.kernels, str):
+        names = task.kernel_names or [f"kernel {k}" for k in range(task.X.shape[2])]
+        diagonals = task.X[rows, rows].T
+    else:
+        from multikernel.kernels import KernelFamily
+
+        try:
+            family = KernelFamily.fit(task.kernels, task.X[rows])
+            names, diagonals = list(family.names), family.diagonal(task.X[rows])
+        except (ValueError, ArithmeticError):  # the work itself will say what is wrong, on all samples
+            return None
+    sizes = np.asarray(diagonals, dtype=np.float64).mean(axis=1)
+    low, high = np.where(sizes > 0, sizes, np.inf).argmin(), sizes.argmax()
+    if not sizes[high] > _FAR_APART * sizes[low] > 0:
+        return None
+    return (
+        f"remark: kernels differ in size by a factor of {sizes[high] / sizes[low]:.0e}: k(x, x) is {sizes[low]:.2g} "
+        f"on average for {names[low]!r} and {sizes[high]:.2g} for {names[high]!r}. Sums of them are ruled by the "
+        "large ones; --normalize cosine gives all the same size"
+    )
 
 
 def grid_of(options: argparse.Namespace) -> dict[str, list[float]] | None:

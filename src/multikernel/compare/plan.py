@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
@@ -12,6 +12,9 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from multikernel.compare.tuning import Split, candidates, n_fits, validates_itself
 from multikernel.estimators.registry import Method
 from multikernel.files import DataError, near_matches
+
+if TYPE_CHECKING:
+    from multikernel.normalization import Steps
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Plan:
     inner_cv: int
     random_state: int
     grid: Mapping[str, Sequence[Any]] | None
+    normalize: Steps = None
 
     def candidates(self, method: Method) -> list[dict[str, Any]]:
         """Parameters of a method to try."""
@@ -69,6 +73,7 @@ def make_plan(
     single_kernels: bool,
     kernel_names: Sequence[str] | None,
     random_state: int,
+    normalize: Steps = None,
 ) -> Plan:
     """Check the arguments of `compare` and split the samples."""
     import multikernel.estimators  # noqa: F401 (methods register themselves when imported)
@@ -95,6 +100,7 @@ def make_plan(
         inner_cv=int(min(inner_cv, smallest)),
         random_state=random_state,
         grid=grid,
+        normalize=normalize,
     )
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from multikernel.compare.plan import Plan, make_plan
 from multikernel.compare.results import Comparison, KernelResult, MethodResult
 from multikernel.compare.trial import Trial
 from multikernel.compare.tuning import Split, checked_stack, inner_folds
+
+if TYPE_CHECKING:
+    from multikernel.normalization import Steps
 
 Progress = Callable[[str, int, int], None]
 
@@ -54,6 +57,7 @@ def compare(
     single_kernels: bool = True,
     kernel_names: Sequence[str] | None = None,
     random_state: int = 0,
+    normalize: Steps = None,
     progress: Progress | None = None,
     data: str = "data",
     description: str = "",
@@ -88,6 +92,9 @@ def compare(
         Names of precomputed kernels.
     random_state : int
         Seed of the splits.
+    normalize : str, list, dict or None
+        Normalisation of the kernels, fitted on the training samples of each split; see
+        :class:`~multikernel.normalization.Normalization`.
     progress : callable, optional
         Called as ``progress(what, fits_done, fits_in_all)``.
     data, description, command : str
@@ -114,6 +121,7 @@ def compare(
         single_kernels=single_kernels,
         kernel_names=kernel_names,
         random_state=random_state,
+        normalize=normalize,
     )
     comparison = _empty(plan, cv, test_size)
     comparison.data, comparison.description, comparison.command = data, description, command
@@ -144,13 +152,29 @@ def _empty(plan: Plan, cv: int, test_size: float | None) -> Comparison:
         data="",
         classes=[str(label) for label in np.unique(plan.y)],
         kernel_names=names,
-        protocol=f"{how}; parameters by {plan.inner_cv}-fold validation inside the training samples",
+        protocol=f"{how}; parameters by {plan.inner_cv}-fold validation inside the training samples"
+        + _normalisation(plan.normalize),
         n_splits=len(plan.splits),
         methods=[MethodResult(method.name, method.title) for method in plan.methods],
         kernels=[KernelResult(name) for name in names] if plan.single else [],
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         versions=all_versions(),
     )
+
+
+def _normalisation(steps: Steps) -> str:
+    """The end of the protocol: how kernels were normalised, if they were."""
+    if not steps:
+        return ""
+    if isinstance(steps, Mapping):
+        chains = "; ".join(f"{name}: {_chain(chain)}" for name, chain in steps.items())
+        return f"; kernels normalised with training statistics ({chains})"
+    return f"; kernels normalised with training statistics ({_chain(steps)})"
+
+
+def _chain(steps: str | Sequence[str] | None) -> str:
+    """Steps as text: ``_chain(["center", "cosine"])`` is ``'center, cosine'``."""
+    return steps if isinstance(steps, str) else ", ".join(steps or ["none"])
 
 
 def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, count: Counter) -> None:
@@ -184,9 +208,13 @@ def _stacks(plan: Plan, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
     """Gram stacks of a split: training × training and test × training; kernels fitted on training samples."""
     from multikernel.gram import family_stack
     from multikernel.kernels import KernelFamily
+    from multikernel.normalization import Normalization
 
     if plan.stack is not None:
-        return plan.stack.take(train, train), plan.stack.take(test, train)
-    family = KernelFamily.fit(plan.kernels, plan.X[train])
-    training = checked_stack(family_stack(family, plan.X[train]))
-    return training, family_stack(family, plan.X[test], plan.X[train])
+        training, testing = plan.stack.take(train, train), plan.stack.take(test, train)
+    else:
+        family = KernelFamily.fit(plan.kernels, plan.X[train])
+        training = checked_stack(family_stack(family, plan.X[train]))
+        testing = family_stack(family, plan.X[test], plan.X[train])
+    normalization = Normalization(plan.normalize)
+    return normalization.fit_apply(training), normalization.apply(testing)

@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
 
 from multikernel.estimators.registry import Method
+
+if TYPE_CHECKING:
+    from multikernel.normalization import Steps
 
 Split = tuple[np.ndarray, np.ndarray]
 
@@ -167,12 +170,14 @@ def tune(
     grid: Mapping[str, Sequence[Any]] | None = None,
     inner_cv: int = 3,
     random_state: int = 0,
+    normalize: Steps = None,
 ) -> Choice:
     """Choose parameters for a fit on all of ``X``; see `choose`. Kernels that are not PSD are refused."""
     from multikernel.gram import gram_stack
+    from multikernel.normalization import Normalization
 
     tried = candidates(method, grid)
     if len(tried) == 1:
         return Choice(tried[0])
-    stack = checked_stack(gram_stack(X, kernels))
+    stack = Normalization(normalize).fit_apply(checked_stack(gram_stack(X, kernels)))
     return choose(method, tried, stack, y, inner_folds(y, inner_cv, random_state))

@@ -7,6 +7,9 @@ import numpy as np
 from multikernel.files import DataError, near_matches
 from multikernel.tables.formats import Table
 
+# the array beside kernels between new and training samples that holds k(x, x) of the new ones
+SELF_SIMILARITY = "self_similarity"
+
 
 def find_kernels(
     table: Table, target: str, n_samples: int, wanted: bool | str | None
@@ -48,7 +51,7 @@ def find_kernels(
 
 def kernels_to_training(table: Table, n_kernels: int, n_train: int) -> np.ndarray:
     """Kernels between m new and the training samples as (m, n_train, n_kernels)."""
-    arrays = {name: block for name, block in _numeric(table, "").items() if block.ndim >= 2}
+    arrays = {name: block for name, block in _numeric(table, SELF_SIMILARITY).items() if block.ndim >= 2}
     for block in arrays.values():
         if block.ndim == 3 and block.shape[0] == n_kernels and block.shape[2] == n_train:
             return _checked(table.source, np.moveaxis(np.asarray(block, _float(block)), 0, -1))
@@ -63,6 +66,19 @@ def kernels_to_training(table: Table, n_kernels: int, n_train: int) -> np.ndarra
         f"{table.source}: the model needs {n_kernels} kernels between m new and {n_train} training samples, "
         f"of shape ({n_kernels}, m, {n_train}) or (m, {n_train}, {n_kernels}); found {shapes}"
     )
+
+
+def self_similarities(table: Table, n_kernels: int, n_new: int) -> np.ndarray | None:
+    """k(x, x) of new samples, shape (F, m), from the array ``self_similarity`` if there is one."""
+    block = table.blocks.get(SELF_SIMILARITY)
+    if block is None:
+        return None
+    if block.dtype.kind not in "biuf" or block.shape not in ((n_kernels, n_new), (n_new, n_kernels)):
+        raise DataError(
+            f"{table.source}: {SELF_SIMILARITY!r} has shape {block.shape}, but k(x, x) of {n_new} samples for "
+            f"{n_kernels} kernels has ({n_kernels}, {n_new})"
+        )
+    return np.asarray(block if block.shape == (n_kernels, n_new) else block.T, dtype=np.float64)
 
 
 def _numeric(table: Table, target: str) -> dict[str, np.ndarray]:
