@@ -61,7 +61,8 @@ class MinMaxProblem:
 
     def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
         """``q_j(alpha) = Σ_labels alpha' K_j alpha``, shape (F,)."""
-        return np.maximum(np.einsum("fi...,i...->f", self.scores(alpha), alpha), 0.0)
+        scores = self.scores(alpha)
+        return np.maximum((scores * alpha).reshape(len(scores), -1).sum(axis=1), 0.0)
 
     def lower_bound(self, alpha: NDArray) -> float:
         """``linear(alpha) - ½ support_G(q(alpha))``."""

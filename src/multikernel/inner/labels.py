@@ -70,8 +70,9 @@ class LabelSVMs:
         *,
         tol: float = 1e-6,
         max_iter: int = 1000,
+        warn: bool = True,
     ) -> tuple[Vector, NDArray[np.float64]]:
-        """Solve every label's dual; ``warm`` has shape (n, T).
+        """Solve every label's dual; ``warm`` has shape (n, T), other parameters are those of ``CSVM.solve``.
 
         Returns
         -------
@@ -85,11 +86,16 @@ class LabelSVMs:
         operator = DenseOperator(K, threads=False) if isinstance(K, np.ndarray) else K
 
         def solve_label(t: int) -> tuple[float, Vector]:
-            return self.svms[t].solve(operator, None if start is None else start[:, t], tol=tol, max_iter=max_iter)
+            begin = None if start is None else start[:, t]
+            return self.svms[t].solve(operator, begin, tol=tol, max_iter=max_iter, warn=warn)
 
         with one_blas_thread():
             solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
         return np.array([value for value, _ in solved]), np.column_stack([alpha for _, alpha in solved])
+
+    def start(self) -> NDArray[np.float64]:
+        """A feasible alpha for a cold start, shape (n, T)."""
+        return np.zeros_like(self.signs)
 
     def linear(self, alpha: ArrayLike) -> Vector:
         """Linear parts of the dual objectives, shape (T,)."""
