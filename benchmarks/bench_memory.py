@@ -60,7 +60,7 @@ def main() -> None:
     report("apply, all samples", start)
     start = time.perf_counter()
     weights = np.full(len(kernels), 1.0 / len(kernels))
-    kernel = one_kernel(stack, WeightedSum(weights), budget // 2)
+    kernel = one_kernel(stack, WeightedSum(weights), budget)
     value, alpha = CSVM(y, C=1.0).solve(kernel, tol=1e-2)
     report(f"SVM on the average kernel ({type(kernel).__name__})", start)
     print(f"objective {value:.4f}, {np.count_nonzero(alpha)} support vectors")

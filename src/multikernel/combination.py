@@ -116,7 +116,11 @@ def combined_scores(stack: GramStack, combination: Combination, alpha: NDArray) 
 
 
 def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArray | KernelOperator:
-    """The combined kernel of a square stack as an array if it takes at most ``memory`` bytes, else an operator."""
+    """The combined kernel of a square stack as an array if it takes at most half of ``memory``, else an operator.
+
+    The other half is for the stack itself (a lazy one has its cache there).
+    """
+    memory //= 2
     if stack.shape[0] * stack.shape[1] * stack.dtype.itemsize <= memory:
         return combination.combine(stack)
     return CombinedKernel(stack, combination)

@@ -100,8 +100,10 @@ class GramStack(ABC):
         weights = self._check_weights(weights)
         used = np.flatnonzero(weights)
         total = np.zeros(self.shape[:2], dtype=self.dtype)
+        if not len(used):
+            return total
         for indices, block in self.take(kernels=used).blocks():
-            total[indices] = np.einsum("f,fij->ij", weights[used], block, optimize=True)
+            weighted_sum(block, weights[used], total[indices[0] : indices[-1] + 1])
         return total
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
@@ -189,6 +191,15 @@ class GramStack(ABC):
     @abstractmethod
     def _storage(self) -> str:
         """How it is stored, in a few words, for the repr."""
+
+
+def weighted_sum(block: NDArray, weights: NDArray[np.float64], out: NDArray) -> None:
+    """``out = Σ_j weights_j block[j]`` for a block (F, b, m), summed in double precision."""
+    from multikernel.compiled.gram import combine_rows
+
+    n_kernels, n_rows, _ = block.shape
+    arguments = np.ascontiguousarray(block), np.arange(n_kernels), np.arange(n_rows), weights, out
+    over_rows(lambda start, stop: combine_rows(*arguments, start, stop), n_rows, work=block.size)
 
 
 def times(block: NDArray, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
