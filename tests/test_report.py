@@ -155,7 +155,11 @@ def test_methods_without_a_dual_have_no_curve_and_a_dash():
 
 
 def test_a_gap_of_zero_and_a_single_point_can_be_drawn():
-    Checker(render(comparison(method(history=[{"time": 0.5, "relative_gap": 0.0}]))))
+    page = render(comparison(method(history=[{"time": 0.5, "relative_gap": 0.0}])))
+    Checker(page)
+    drawing = page[page.index("Convergence") :]
+    assert "<svg" in drawing
+    assert "nan" not in drawing[: drawing.index("</svg>")].lower()
 
 
 def test_many_kernels_and_classes_are_cut_to_what_can_be_read():
