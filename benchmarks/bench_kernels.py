@@ -94,7 +94,8 @@ def main() -> None:
         KernelFamily.fit([chi2_kernel, intersection, laplacian], data).evaluate(data)
     grid.evaluate(points[:40])
 
-    print(f"{len(X)} samples; histograms of {X.shape[1]} bins, {np.mean(X > 0):.1%} non-zero")
+    source = "simulated" if data_home() is None else "Caltech SIFT"
+    print(f"{source}: {len(X)} samples; histograms of {X.shape[1]} bins, {np.mean(X > 0):.1%} non-zero")
     table = Table(options.repeat, len(X) if options.full else 200)
     table.line("chi2, sparse histograms, float32", lambda: chi2_kernel(X), lambda rows: chi2(X[:rows], X))
     with_mean = ChiSquared(normalize=False)
