@@ -6,10 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from multikernel.datasets import load_digits_quadrants
 from multikernel.inner.feasible import fill_sum, project_to_sum, settle_sum, weighted_quantile
 from multikernel.inner.interior import interior_point
 from multikernel.inner.newton import BoundedNewton
 from multikernel.inner.operators import DenseOperator, as_operator
+from multikernel.inner.svm import CSVM
+from multikernel.kernels import KernelFamily
 
 seeds = st.integers(0, 2**31)
 
@@ -104,3 +107,24 @@ def test_dense_operator_equals_numpy(dtype):
     rows, columns = generator.permutation(70)[:20], generator.permutation(70)[:9]
     assert_array_equal(operator.submatrix(rows, columns), K[np.ix_(rows, columns)])
     assert_array_equal(operator.diagonal(), K.diagonal())
+
+
+def test_an_uphill_end_is_never_followed_backwards_out_of_the_box():
+    A, b = np.diag([1.0, 1.0]), np.array([0.5, 0.5])
+    newton = BoundedNewton(A, np.array([1e-3, 0.0]), b, np.zeros(2), np.ones(2), 2, 0)
+    uphill = b + np.array([1e-6, 0.0])
+    # along b -> uphill the objective is least a thousand steps behind b, where it must not look
+    assert_array_equal(newton._best_end([uphill]), b)
+    downhill = b - np.array([1e-4, 0.0])
+    assert_array_equal(newton._best_end([uphill, downhill]), downhill)
+
+
+@pytest.mark.parametrize("label", range(10))
+def test_every_label_of_the_digits_is_solved_on_a_polynomial_kernel(label):
+    digits = load_digits_quadrants()
+    rows = np.arange(0, len(digits.y), 2)
+    K = KernelFamily.fit([digits.kernels[7]], digits.X[rows]).evaluate(digits.X[rows])[0]
+    svm = CSVM(np.where(digits.y[rows] == label, 1.0, -1.0), 100.0)
+    _, alpha = svm.solve(K, tol=1e-3)
+    assert svm.violation(alpha) == 0.0
+    assert svm.certificate(K @ alpha, alpha).relative_gap <= 1e-3

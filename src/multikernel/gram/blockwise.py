@@ -81,6 +81,7 @@ class BlockwiseStack(GramStack):
         self._base = base
         self._steps = steps
         self._columns: NDArray | None = None
+        self._similarity: NDArray | None = None
         self.names, self.shape, self.dtype, self.symmetric = (
             base.names,
             base.shape,
@@ -90,10 +91,12 @@ class BlockwiseStack(GramStack):
 
     def _normalised(self, indices: NDArray) -> tuple[NDArray, NDArray]:
         block = self._base.rows(indices)
-        try:
-            similarity = self._base.diagonal()[:, indices].astype(np.float64)
-        except ValueError:  # a rectangular stack without self-similarities: no later step can ask for them
-            similarity = np.full((len(block), len(indices)), np.nan)
+        if self._similarity is None:  # once for all blocks: a lazy stack computes it from all samples
+            try:
+                self._similarity = self._base.diagonal().astype(np.float64)
+            except ValueError:  # a rectangular stack without self-similarities: no later step can ask for them
+                self._similarity = np.full((self._base.n_kernels, len(self._base)), np.nan)
+        similarity = self._similarity[:, indices]
         for step in self._steps:
             step.apply(block, similarity, indices)
         return block, similarity

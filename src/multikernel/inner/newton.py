@@ -114,6 +114,8 @@ class BoundedNewton:
         for end in ends:
             d = end - self.b
             slope, curvature = float(self.g @ d), float(d @ (self.A @ d))
+            if slope >= 0.0:  # uphill by rounding: the least point lies behind b, outside the box
+                continue
             t = 1.0 if curvature <= -slope else -slope / curvature
             change = t * slope + 0.5 * t * t * curvature
             if change < best_change:
