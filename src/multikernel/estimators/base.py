@@ -54,7 +54,7 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
 
     @abstractmethod
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
-        """One problem per binary task."""
+        """One problem per binary task (alpha of shape (n,)), or one for all T tasks (alpha of shape (n, T))."""
 
     @abstractmethod
     def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
@@ -101,7 +101,7 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
                 keep_interrupted=self._keep_interrupted,
                 title=type(self).__name__,
             )
-            results = session.run(problems, self._solve, _matching(previous, tasks.signs.shape))
+            results = session.run(problems, self._solve, _matching(previous, tasks.signs.shape, len(problems)))
             self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
         return self
 
@@ -149,11 +149,11 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
             digest.update(np.ascontiguousarray(part).tobytes())
         return Checkpoint(self.checkpoint, digest.hexdigest())
 
-    def _store(self, results: list[Result], intercepts: Sequence[float]) -> None:
-        coefficients = np.stack([result.alpha for result in results])
+    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
+        coefficients = np.column_stack([result.alpha for result in results]).T
         self.support_ = np.flatnonzero(coefficients.any(axis=0))
         self.dual_coef_ = coefficients[:, self.support_]
-        self.intercept_ = np.array(intercepts, dtype=np.float64)
+        self.intercept_ = np.concatenate([np.atleast_1d(b) for b in intercepts]).astype(np.float64)
         objectives = np.array([result.certificate.primal for result in results])
         gaps = np.array([result.certificate.gap for result in results])
         one = len(results) == 1
@@ -167,7 +167,7 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         self._keep_training_rows(self.support_)
 
     def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
-        """Weights shared by all problems, shape (F,)."""
+        """Weights shared by all problems, shape (F,); a subclass may return one row per task, shape (T, F)."""
         return np.array(results[0].weights, dtype=np.float64)
 
     def _previous_solution(self) -> tuple[NDArray, NDArray] | None:
@@ -184,6 +184,8 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         """Scores of the binary tasks, shape (n, T)."""
         check_is_fitted(self)
         stack = self._test_stack(X)
+        if self.weights_.ndim == 2:  # each task has a kernel of its own
+            return np.einsum("tf,fmt->mt", self.weights_, stack.apply(self.dual_coef_.T)) + self.intercept_
         return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -228,9 +230,13 @@ def count_kernels(weights: NDArray) -> int:
     return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
 
 
-def _matching(previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int]) -> list[Any] | None:
-    """Starts for the problems out of an earlier solution, if it was of the same problems."""
+def _matching(
+    previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int], n_problems: int
+) -> list[Any] | None:
+    """Starts for the problems out of an earlier solution, if it was of the same problems; ``shape`` is (n, T)."""
     if previous is None or previous[1].shape != shape[::-1]:
         return None
     weights, alpha = previous
+    if n_problems != len(alpha):
+        return [(weights, alpha.T)] if weights.ndim == 1 else None
     return [(weights if weights.ndim == 1 else weights[t], alpha[t]) for t in range(len(alpha))]
