@@ -135,6 +135,10 @@ class Monitor:
         finally:
             self._started = time.perf_counter()
 
+    def prove(self, bound: float) -> None:
+        """Take note of a lower bound on the optimum that the problem has proved by other means than one alpha."""
+        self.bound = max(self.bound, float(bound))
+
     def _record(self, weights: NDArray, alpha: NDArray) -> bool:
         certificate = self._bounded(self.problem.certificate(weights, alpha))
         self.current = np.array(weights), np.array(alpha)

@@ -1,0 +1,190 @@
+"""Master problems of cutting-plane methods: the best weights for a model of J made of its cuts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+
+from multikernel.weight_sets import LpBall, lp_norm
+
+Vector = NDArray[np.float64]
+
+KINDS = ("lp", "cone", "taylor")
+# Taylor expansions of the norm in one master problem, and the change of weights that ends them.
+MOST_EXPANSIONS, SETTLED = 50, 1e-9
+# Smallest weight about which the norm is expanded: its second derivative is infinite at 0 for p < 2.
+SMALLEST = 1e-8
+
+
+class CuttingPlaneModel:
+    """``m(g) = max over r of constant_r − ½ g·q_r``, minimised over ``{g ≥ 0, ‖g‖_p ≤ 1}``.
+
+    Each feasible alpha makes a cut: ``constant`` is the linear part of the dual objective, q its quadratic forms. With
+    cuts of a min-max problem, m ≤ J everywhere, so the least value of m is a lower bound on the optimum [SRSS06].
+
+    Parameters
+    ----------
+    n_kernels : int
+        Number of weights F.
+    p : float
+        Exponent of the norm, at least 1; from 1e6 on infinity.
+    kind : {"lp", "cone", "taylor"}
+        "lp": linear program, p = 1 or infinity [SRSS06, eq. (12)]. "cone": the exact norm as power cones. "taylor":
+        second-order expansions of the norm, one quadratically constrained program after the other
+        [KBSZ11, sect. 4.2].
+
+    Examples
+    --------
+    >>> from multikernel.solvers.masters import CuttingPlaneModel
+    >>> model = CuttingPlaneModel(2, p=1.0, kind="lp")
+    >>> model.add(1.0, [2.0, 0.0])
+    >>> model.add(1.0, [0.0, 2.0])
+    >>> weights, value = model.solve()
+    >>> weights.round(6), round(value, 6)
+    (array([0.5, 0.5]), 0.5)
+    """
+
+    def __init__(self, n_kernels: int, p: float, kind: str):
+        self.ball = LpBall(p)
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}.")
+        if kind == "lp" and p != 1.0 and not self.ball.is_box:
+            raise ValueError(f'a linear program holds p = 1 and p = inf only, not p = {p}: use kind="cone".')
+        if kind == "taylor" and (p == 1.0 or self.ball.is_box):
+            raise ValueError(f"the norm with p = {p} has no second derivative to expand: use kind='lp'.")
+        self.n_kernels, self.kind = n_kernels, kind
+        self.constants: list[float] = []
+        self.forms: list[Vector] = []
+        self.multipliers = np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self.constants)
+
+    def add(self, constant: float, q: NDArray) -> None:
+        """Add the cut ``constant − ½ g·q``."""
+        self.constants.append(float(constant))
+        self.forms.append(np.array(q, dtype=np.float64))
+
+    def keep(self, chosen: NDArray[np.intp]) -> None:
+        """Forget all cuts but the chosen."""
+        self.constants = [self.constants[r] for r in chosen]
+        self.forms = [self.forms[r] for r in chosen]
+
+    def value(self, g: Vector) -> float:
+        """The model at ``g``."""
+        return float(np.max(np.array(self.constants) - 0.5 * (np.array(self.forms) @ g)))
+
+    def bound(self, multipliers: Vector) -> float:
+        """``Σ_r μ_r constant_r − ½ support(Σ_r μ_r q_r)``: a lower bound on min m for any μ in the simplex."""
+        return float(multipliers @ self.constants) - 0.5 * self.ball.support(multipliers @ np.array(self.forms))
+
+    def solve(self) -> tuple[Vector, float]:
+        """Best weights, and a lower bound on the least value of the model that holds whatever the rounding.
+
+        Returns
+        -------
+        weights : ndarray of shape (F,)
+            In the ball.
+        value : float
+            ``bound`` at the multipliers of the cuts, which are kept in ``multipliers``.
+        """
+        if not self.constants:
+            raise RuntimeError("the model has no cut yet: add one before solving")
+        # numbers of the order of one, whatever the kernels and C: solvers have absolute tolerances
+        constants, forms = np.array(self.constants), 0.5 * np.array(self.forms)
+        level = constants.max()
+        scale = max(float(np.abs(constants - level).max()), float(forms.max(initial=0.0)), 1e-300)
+        a, H = (constants - level) / scale, forms / scale
+        solve = {"lp": self._linear, "cone": self._conic, "taylor": self._taylor}[self.kind]
+        g, multipliers = solve(a, H)
+        multipliers = np.maximum(multipliers, 0.0)
+        total = multipliers.sum()
+        self.multipliers = multipliers / total if total > 0.0 else np.full(len(a), 1.0 / len(a))
+        g = np.maximum(g, 0.0)
+        norm = float(g.max(initial=0.0)) if self.ball.is_box else lp_norm(g, self.ball.p)
+        return (g / norm if norm > 0.0 else self.ball.start(self.n_kernels)), self.bound(self.multipliers)
+
+    def _linear(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
+        """min θ over θ ≥ a_r − H_r·g, g ≥ 0 and Σ g ≤ 1 (p = 1) or g ≤ 1 (p = ∞)."""
+        cost = np.append(np.zeros(self.n_kernels), 1.0)
+        rows = np.column_stack([-H, -np.ones(len(a))])
+        right = -a
+        if not self.ball.is_box:
+            rows = np.vstack([rows, np.append(np.ones(self.n_kernels), 0.0)])
+            right = np.append(right, 1.0)
+        bounds = [(0.0, 1.0)] * self.n_kernels + [(None, None)]
+        options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        found = linprog(cost, rows, right, bounds=bounds, method="highs", options=options)
+        if found.x is None:  # the tolerances are tight: a looser solve is better than none
+            found = linprog(cost, rows, right, bounds=bounds, method="highs")
+        return found.x[:-1], -found.ineqlin.marginals[: len(a)]
+
+    def _conic(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
+        """The same with ‖g‖_p ≤ 1 as  g_j ≤ z_j^(1/p),  Σ z ≤ 1:  one power cone a kernel."""
+        import clarabel
+
+        if self.ball.is_box or self.ball.p == 1.0:
+            return self._linear(a, H)
+        F, R = self.n_kernels, len(a)
+        # variables (g, z, θ); rows: cuts, Σ z ≤ 1, g ≥ 0, then (z_j, 1, g_j) for each kernel
+        eye, zero = sparse.identity(F), sparse.csc_matrix((F, F))
+        cuts = sparse.hstack([sparse.csc_matrix(-H), sparse.csc_matrix((R, F)), -np.ones((R, 1))])
+        total = sparse.hstack([sparse.csc_matrix((1, F)), np.ones((1, F)), sparse.csc_matrix((1, 1))])
+        positive = sparse.hstack([-eye, zero, sparse.csc_matrix((F, 1))])
+        triples = sparse.lil_matrix((3 * F, 2 * F + 1))
+        for j in range(F):
+            triples[3 * j, F + j] = -1.0
+            triples[3 * j + 2, j] = -1.0
+        right = np.concatenate([-a, [1.0], np.zeros(F), np.tile([0.0, 1.0, 0.0], F)])
+        A = sparse.vstack([cuts, total, positive, triples]).tocsc()
+        cones = [clarabel.NonnegativeConeT(R + 1 + F)] + [clarabel.PowerConeT(1.0 / self.ball.p)] * F
+        x, dual = _clarabel(np.append(np.zeros(2 * F), 1.0), A, right, cones)
+        return x[:F], dual[:R]
+
+    def _taylor(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
+        """Expand ``‖g‖_p^p`` about the last solution until it stays, starting from equal weights."""
+        g = self.ball.start(self.n_kernels)
+        multipliers = np.full(len(a), 1.0 / len(a))
+        for _ in range(MOST_EXPANSIONS):
+            moved, multipliers = self._expanded(a, H, np.maximum(g, SMALLEST))
+            moved = np.maximum(moved, 0.0)
+            moved = moved / max(lp_norm(moved, self.ball.p), 1e-300)
+            if np.abs(moved - g).max() <= SETTLED:
+                return moved, multipliers
+            # the expansion may overshoot where it is far from the norm: halfway is safe, and fast enough
+            g = 0.5 * (g + moved) if self.ball.p < 2.0 else moved
+            g = g / lp_norm(g, self.ball.p)
+        return g, multipliers
+
+    def _expanded(self, a: Vector, H: NDArray, about: Vector) -> tuple[Vector, Vector]:
+        """The master with ½ p(p−1) Σ ĝ_j^(p−2) g_j² − p(p−2) Σ ĝ_j^(p−1) g_j + ½ p(p−3) + 1 ≤ 1 for the norm."""
+        import clarabel
+
+        p, F, R = self.ball.p, self.n_kernels, len(a)
+        root = np.sqrt(0.5 * p * (p - 1.0)) * about ** (0.5 * (p - 2.0))
+        linear = p * (p - 2.0) * about ** (p - 1.0)
+        rest = -0.5 * p * (p - 3.0)  # ‖root∘g‖² ≤ linear·g + rest =: t, as ‖(2 root∘g, t − 1)‖ ≤ t + 1
+        cuts = np.column_stack([-H, -np.ones(R)])
+        positive = np.column_stack([-np.eye(F), np.zeros(F)])
+        cone = np.vstack(
+            [np.append(-linear, 0.0), np.column_stack([-2.0 * np.diag(root), np.zeros(F)]), np.append(-linear, 0.0)]
+        )
+        right = np.concatenate([-a, np.zeros(F), [rest + 1.0], np.zeros(F), [rest - 1.0]])
+        A = sparse.csc_matrix(np.vstack([cuts, positive, cone]))
+        cones = [clarabel.NonnegativeConeT(R + F), clarabel.SecondOrderConeT(F + 2)]
+        x, dual = _clarabel(np.append(np.zeros(F), 1.0), A, right, cones)
+        return x[:F], dual[:R]
+
+
+def _clarabel(cost: Vector, A: sparse.csc_matrix, right: Vector, cones: list) -> tuple[Vector, Vector]:
+    """Solution and multipliers of  min cost·x  subject to  right − A x  in the product of the cones."""
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    nothing = sparse.csc_matrix((len(cost), len(cost)))
+    solution = clarabel.DefaultSolver(nothing, cost, A, right, cones, settings).solve()
+    return np.array(solution.x), np.array(solution.z)
