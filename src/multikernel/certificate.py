@@ -18,6 +18,9 @@ class Certificate:
         Upper bound on the optimum.
     dual : float
         Lower bound on the optimum; ``nan`` for a problem without a dual.
+    stationarity : float
+        How far the solution is from a stationary point, relative; ``nan`` where it is not measured. It proves
+        nothing about the optimum, but a problem without a dual has no other reason to stop.
 
     Examples
     --------
@@ -29,6 +32,7 @@ class Certificate:
 
     primal: float
     dual: float
+    stationarity: float = float("nan")
 
     @property
     def gap(self) -> float:

@@ -37,13 +37,14 @@ class Result:
         Bounds on the optimum at this solution.
     history : list of dict
         One row per outer iteration: ``iteration``, ``time`` (seconds, monitoring excluded), ``objective``,
-        ``gap``, ``relative_gap``, ``weights``.
+        ``gap``, ``relative_gap``, ``weights``; ``stationarity`` where the problem measures it.
     n_iter : int
         Outer iterations.
     converged : bool
         Whether the relative gap is within the tolerance. Never true without a dual bound.
     stopped : str
-        Why the solver stopped: "converged", "iterations", "rounding", "time", "callback", "interrupted".
+        Why the solver stopped: "converged", "stationary" (no dual bound, but a stationary point to within the
+        tolerance), "iterations", "rounding", "time", "callback", "interrupted".
     """
 
     weights: NDArray
@@ -67,7 +68,7 @@ class Monitor:
     problem : Problem
         What judges solutions.
     tol : float
-        Relative duality gap at which to stop.
+        Relative duality gap at which to stop; for a problem without a dual, the stationarity.
     max_time : float, optional
         Seconds after which to stop.
     on_record : callable, optional
@@ -145,8 +146,8 @@ class Monitor:
         if self.best is None or not certificate.primal > self.certificate.primal:
             self.best = self.current
             self.certificate = certificate
-        else:
-            self.certificate = Certificate(self.certificate.primal, certificate.dual)
+        elif not np.isnan(certificate.dual):
+            self.certificate = Certificate(self.certificate.primal, certificate.dual, self.certificate.stationarity)
         row = {
             "iteration": len(self.history),
             "time": self._elapsed,
@@ -155,10 +156,15 @@ class Monitor:
             "relative_gap": certificate.relative_gap,
             "weights": np.array(weights),
         }
+        if not np.isnan(certificate.stationarity):
+            row["stationarity"] = certificate.stationarity
         self.history.append(row)
         asked = self._on_record is not None and bool(self._on_record(row, self))
         if self.certificate.relative_gap <= self.tol:
             self.stopped = "converged"
+        elif np.isnan(certificate.dual) and certificate.stationarity <= self.tol:
+            # this point, not one with a slightly smaller value, is the one that was shown to be stationary
+            self.best, self.certificate, self.stopped = self.current, certificate, "stationary"
         elif asked:
             self.stopped = "callback" if self.stopped == "iterations" else self.stopped
         elif self.max_time is not None and self._elapsed >= self.max_time:
@@ -171,7 +177,9 @@ class Monitor:
         """The certificate with the best bound so far; without a dual value it stays without."""
         if certificate.dual > self.bound:
             self.bound = float(certificate.dual)
-        return certificate if np.isnan(certificate.dual) else Certificate(float(certificate.primal), self.bound)
+        if np.isnan(certificate.dual):
+            return certificate
+        return Certificate(float(certificate.primal), self.bound, certificate.stationarity)
 
     def result(self) -> Result:
         """The best solution seen, with its certificate and the history."""

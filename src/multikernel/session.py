@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 import warnings
@@ -14,6 +15,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from multikernel.certificate import Certificate
 from multikernel.checkpoint import Checkpoint
 from multikernel.monitor import Monitor, Problem, Result
 
@@ -116,7 +118,7 @@ class Session:
             row["problem"] = k
             with self._lock:
                 if self._bar is not None:
-                    self._bar.set_postfix_str(f"objective {row['objective']:.5g}, gap {row['relative_gap']:.1e}")
+                    self._bar.set_postfix_str(f"objective {row['objective']:.5g}, {_progress_of(row)}")
                 if self.checkpoint is not None and self.checkpoint.due():
                     self.checkpoint.write(self._monitors, self._finished)
                 if self.callback is not None and self.callback(row):
@@ -135,7 +137,7 @@ class Session:
 
     def _finish(self, k: int) -> None:
         with self._lock:
-            if not self._must_stop() or self._monitors[k].stopped == "converged":
+            if not self._must_stop() or self._monitors[k].stopped in ("converged", "stationary"):
                 self._finished.add(k)
             if self._bar is not None:
                 self._bar.update()
@@ -162,11 +164,12 @@ class Session:
         self._bar = None
 
     def _warn(self, results: list[Result]) -> None:
-        late = [k for k, result in enumerate(results) if not result.converged]
+        late = [k for k, result in enumerate(results) if not (result.converged or result.stopped == "stationary")]
         if not late:
             return
-        worst = max(late, key=lambda k: results[k].certificate.relative_gap)
-        gap, why = results[worst].certificate.relative_gap, results[worst].stopped
+        worst = max(late, key=lambda k: _distance(results[k].certificate)[1])
+        measure, distance = _distance(results[worst].certificate)
+        why = results[worst].stopped
         reason = {
             "iterations": "max_iter was reached",
             "rounding": "no further progress was possible (rounding, or a kernel that is not positive semi-definite)",
@@ -176,9 +179,23 @@ class Session:
         }[why]
         many = "" if len(results) == 1 else f" in {len(late)} of {len(results)} problems, the worst number {worst}"
         warnings.warn(
-            f"{self.title} did not converge{many}: {reason} at a relative duality gap of {gap:.2g}, above "
+            f"{self.title} did not converge{many}: {reason} at a relative {measure} of {distance:.2g}, above "
             f"tol={self.tol:.2g}. The model is usable but not certified to tol. Raise max_iter, max_time or tol, "
             "or fit again with warm_start=True to go on from here.",
             ConvergenceWarning,
             stacklevel=5,
         )
+
+
+def _distance(certificate: Certificate) -> tuple[str, float]:
+    """What says how far a solution is from done, and how far that is: the gap, or stationarity without a dual."""
+    if math.isnan(certificate.dual) and not math.isnan(certificate.stationarity):
+        return "stationarity", certificate.stationarity
+    return "duality gap", certificate.relative_gap
+
+
+def _progress_of(row: dict[str, Any]) -> str:
+    """The same for a row of the history, in few words."""
+    if math.isnan(row["gap"]) and "stationarity" in row:
+        return f"stationarity {row['stationarity']:.1e}"
+    return f"gap {row['relative_gap']:.1e}"
