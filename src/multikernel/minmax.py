@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from multikernel.certificate import Certificate
 from multikernel.combination import WeightedSum, one_kernel
 from multikernel.gram.base import GramStack
+from multikernel.inner.labels import LabelSVMs
+from multikernel.inner.operators import KernelOperator, as_operator
 from multikernel.weight_sets import WeightSet
 
 
@@ -37,6 +39,7 @@ class MinMaxProblem:
     def __init__(self, stack: GramStack, inner: Any, weight_set: WeightSet, memory: int):
         self.stack, self.inner, self.weight_set, self.memory = stack, inner, weight_set, memory
         self._last: tuple[NDArray, NDArray] | None = None
+        self._kernel: tuple[NDArray, Any] | None = None
 
     @property
     def n_kernels(self) -> int:
@@ -47,11 +50,33 @@ class MinMaxProblem:
         """Weights that favour no kernel, and a feasible alpha."""
         return self.weight_set.start(self.n_kernels), self.inner.start()
 
-    def solve_inner(self, weights: NDArray, warm: NDArray | None, tol: float) -> tuple[float, NDArray]:
-        """Value and alpha of the inner problem on the kernel of ``weights``, to a relative gap ``tol``."""
-        kernel = one_kernel(self.stack, WeightedSum(weights), self.memory)
-        value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False)
+    def solve_inner(
+        self, weights: NDArray, warm: NDArray | None, tol: float, *, enough: float = np.inf
+    ) -> tuple[float, NDArray]:
+        """Value and alpha of the inner problem on the kernel of ``weights``, to a relative gap ``tol``.
+
+        It ends earlier once the value is above ``enough`` (problems with one label only).
+        """
+        kernel = self.kernel(weights)
+        options = {}
+        if np.isfinite(enough) and not isinstance(self.inner, LabelSVMs):
+            operator = as_operator(kernel)
+            options["monitor"] = lambda alpha: (
+                self.inner.linear(alpha) - 0.5 * float(alpha @ operator.matvec(alpha)) > enough
+            )
+        value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False, **options)
         return float(np.sum(value)), alpha
+
+    def kernel(self, weights: NDArray) -> NDArray | KernelOperator:
+        """The kernel of ``weights``, remembered until others are asked for."""
+        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
+            self._kernel = None  # two at once may not fit
+            self._kernel = np.array(weights), one_kernel(self.stack, WeightedSum(weights), self.memory)
+        return self._kernel[1]
+
+    def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
+        """``linear(alpha)`` and ``q(alpha)``: the plane ``linear − ½ g·q`` that bounds J from below."""
+        return float(np.sum(self.inner.linear(alpha))), self.quadratic_forms(alpha)
 
     def scores(self, alpha: NDArray) -> NDArray[np.float64]:
         """``K_j alpha`` of each kernel, shape (F, n) or (F, n, T); the last one is remembered."""
@@ -66,8 +91,8 @@ class MinMaxProblem:
 
     def lower_bound(self, alpha: NDArray) -> float:
         """``linear(alpha) - ½ support_G(q(alpha))``."""
-        linear = float(np.sum(self.inner.linear(alpha)))
-        return linear - 0.5 * self.weight_set.support(self.quadratic_forms(alpha))
+        linear, q = self.cut(alpha)
+        return linear - 0.5 * self.weight_set.support(q)
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""

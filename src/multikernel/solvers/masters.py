@@ -106,6 +106,21 @@ class CuttingPlaneModel:
         norm = float(g.max(initial=0.0)) if self.ball.is_box else lp_norm(g, self.ball.p)
         return (g / norm if norm > 0.0 else self.ball.start(self.n_kernels)), self.bound(self.multipliers)
 
+    def project(self, g: Vector, level: float) -> Vector:
+        """The weights nearest to ``g`` with ``m ≤ level`` on the simplex (p = 1): a quadratic program."""
+        import clarabel
+
+        F, R = self.n_kernels, len(self)
+        constants, forms = np.array(self.constants) - level, 0.5 * np.array(self.forms)
+        scale = np.maximum(forms.max(axis=1, initial=0.0), 1e-300)
+        rows = np.vstack([np.ones((1, F)), -forms / scale[:, None], -np.eye(F)])
+        right = np.concatenate([[1.0], -constants / scale, np.zeros(F)])
+        cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(R + F)]
+        x, _ = solve_cone_program(-g, sparse.csc_matrix(rows), right, cones, sparse.identity(F, format="csc"))
+        x = np.maximum(x, 0.0)
+        x[x < 1e-10 * x.max(initial=0.0)] = 0.0  # an interior point has no exact zeros
+        return x / x.sum()
+
     def _linear(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
         """min θ over θ ≥ a_r − H_r·g, g ≥ 0 and Σ g ≤ 1 (p = 1) or g ≤ 1 (p = ∞)."""
         cost = np.append(np.zeros(self.n_kernels), 1.0)
@@ -140,7 +155,7 @@ class CuttingPlaneModel:
         right = np.concatenate([-a, [1.0], np.zeros(F), np.tile([0.0, 1.0, 0.0], F)])
         A = sparse.vstack([cuts, total, positive, triples]).tocsc()
         cones = [clarabel.NonnegativeConeT(R + 1 + F)] + [clarabel.PowerConeT(1.0 / self.ball.p)] * F
-        x, dual = _clarabel(np.append(np.zeros(2 * F), 1.0), A, right, cones)
+        x, dual = solve_cone_program(np.append(np.zeros(2 * F), 1.0), A, right, cones)
         return x[:F], dual[:R]
 
     def _taylor(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
@@ -174,17 +189,19 @@ class CuttingPlaneModel:
         right = np.concatenate([-a, np.zeros(F), [rest + 1.0], np.zeros(F), [rest - 1.0]])
         A = sparse.csc_matrix(np.vstack([cuts, positive, cone]))
         cones = [clarabel.NonnegativeConeT(R + F), clarabel.SecondOrderConeT(F + 2)]
-        x, dual = _clarabel(np.append(np.zeros(F), 1.0), A, right, cones)
+        x, dual = solve_cone_program(np.append(np.zeros(F), 1.0), A, right, cones)
         return x[:F], dual[:R]
 
 
-def _clarabel(cost: Vector, A: sparse.csc_matrix, right: Vector, cones: list) -> tuple[Vector, Vector]:
-    """Solution and multipliers of  min cost·x  subject to  right − A x  in the product of the cones."""
+def solve_cone_program(
+    cost: Vector, A: sparse.csc_matrix, right: Vector, cones: list, quadratic: sparse.csc_matrix | None = None
+) -> tuple[Vector, Vector]:
+    """Solution and multipliers of  min ½ x'Px + cost·x  subject to  right − A x  in the product of the cones."""
     import clarabel
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    nothing = sparse.csc_matrix((len(cost), len(cost)))
-    solution = clarabel.DefaultSolver(nothing, cost, A, right, cones, settings).solve()
+    P = sparse.csc_matrix((len(cost), len(cost))) if quadratic is None else sparse.triu(quadratic, format="csc")
+    solution = clarabel.DefaultSolver(P, cost, A, right, cones, settings).solve()
     return np.array(solution.x), np.array(solution.z)

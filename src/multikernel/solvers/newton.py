@@ -1,0 +1,184 @@
+"""MKL by Newton steps in the kernel weights, from the curvature of the SVM's optimum [CR08]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import solve_triangular
+
+from multikernel.inner.labels import LabelSVMs
+from multikernel.inner.operators import as_operator
+from multikernel.minmax import MinMaxProblem
+from multikernel.monitor import Monitor
+from multikernel.solvers.inexact import InnerTolerance
+from multikernel.solvers.masters import solve_cone_program
+
+Vector = NDArray[np.float64]
+
+# Free support vectors beyond which the curvature is taken from a sample of them.
+MOST_FREE = 4000
+# Kernels in a quadratic model beside those with a weight: the most promising ones.
+MOST_ENTERING = 50
+# Halvings of a step, and the share of the decrease predicted that is enough.
+MOST_HALVINGS, ENOUGH = 8, 1e-3
+
+
+@dataclass
+class Point:
+    """Weights with the value of J, and the alpha of the SVM there."""
+
+    weights: Vector
+    value: float
+    alpha: NDArray
+
+
+def newton(
+    problem: MinMaxProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 200,
+) -> None:
+    """Minimise a quadratic model of J over the simplex, again and again [CR08, sect. 4].
+
+    While the set A of free support vectors stays, J is smooth in the weights, with gradient ``−½ q(alpha)`` and second
+    derivatives ``s_j' P s_k``: s_j are the scores of kernel j on A, and P the inverse of the kernel on A among
+    coefficients whose sums are kept. A factorisation on A, which the SVM needs anyway, thus buys a step that
+    converges quadratically; steps are halved until J falls.
+
+    Parameters
+    ----------
+    problem : MinMaxProblem
+        With ``LpBall(1)`` as its weights.
+    monitor : Monitor
+        Judges each iteration; has the result.
+    start : (weights, alpha), optional
+        Where to start.
+    max_iter : int
+        Largest number of quadratic models.
+    """
+    weights, alpha = problem.start() if start is None else start
+    tol = InnerTolerance(monitor)
+    point = _evaluate(problem, weights, alpha, tol.value)
+    for _ in range(max_iter):
+        if monitor(point.weights, point.alpha):
+            return
+        if tol.value > 3.0 * tol.follow():
+            point = _evaluate(problem, point.weights, point.alpha, tol.value)
+        # 1. the quadratic model on kernels in use or about to be
+        gradient = -0.5 * problem.quadratic_forms(point.alpha)
+        chosen = _promising(point.weights, gradient)
+        H = curvature(problem, point.weights, point.alpha, chosen)
+        # 2. its minimum on the simplex
+        target = np.zeros_like(point.weights)
+        target[chosen] = _minimise_on_simplex(H, gradient[chosen], point.weights[chosen])
+        # 3. as far towards it as J falls
+        moved = _search(problem, point, target, gradient, tol.value)
+        if moved is None:
+            if not tol.tighten():
+                monitor.stopped = "rounding"
+                return
+            moved = _evaluate(problem, point.weights, point.alpha, tol.value)
+        point = moved
+
+
+def _evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float) -> Point:
+    value, alpha = problem.solve_inner(weights, warm, tol)
+    return Point(weights, value, alpha)
+
+
+def _promising(weights: Vector, gradient: Vector) -> NDArray[np.intp]:
+    """Kernels with a weight, and those without that would gain most."""
+    used = weights > 0.0
+    level = float(gradient[used] @ weights[used])  # the multiplier of the sum at a stationary point
+    entering = np.flatnonzero(~used & (gradient < level))
+    entering = entering[np.argsort(gradient[entering], kind="stable")[:MOST_ENTERING]]
+    return np.sort(np.concatenate([np.flatnonzero(used), entering]))
+
+
+def curvature(
+    problem: MinMaxProblem, weights: Vector, alpha: NDArray, chosen: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Second derivatives of J for the chosen kernels, summed over labels, shape (len(chosen), len(chosen))."""
+    operator = as_operator(problem.kernel(weights))
+    scores = problem.scores(alpha)[chosen]
+    if not isinstance(problem.inner, LabelSVMs):
+        return _curvature_of_one(problem.inner, operator, scores, alpha)
+    parts = (
+        _curvature_of_one(svm, operator, scores[:, :, t], alpha[:, t]) for t, svm in enumerate(problem.inner.svms)
+    )
+    return sum(parts, start=np.zeros((len(chosen), len(chosen))))
+
+
+def _curvature_of_one(inner, operator, scores: NDArray, alpha: Vector) -> NDArray[np.float64]:
+    """``S'(K⁻¹ − K⁻¹E(E'K⁻¹E)⁻¹E'K⁻¹)S`` on the free support vectors, E the indicators of sums that are kept."""
+    box = inner.problem
+    width = box.hi - box.lo
+    free = np.flatnonzero((alpha > box.lo + 1e-9 * width) & (alpha < box.hi - 1e-9 * width))
+    if not len(free):
+        return np.zeros((len(scores), len(scores)))
+    thinning = 1.0
+    if len(free) > MOST_FREE:
+        thinning = len(free) / MOST_FREE
+        free = free[np.linspace(0, len(free) - 1, MOST_FREE).astype(np.intp)]
+    K = operator.submatrix(free, free).astype(np.float64)
+    K.ravel()[:: len(free) + 1] += 1e-10 * max(float(K.trace()) / len(free), 1e-300)
+    E = np.column_stack([np.isin(free, group) for group in box.groups]) if box.groups else np.zeros((len(free), 0))
+    E = E[:, E.any(axis=0)]
+    right = np.hstack([scores[:, free].T, E.astype(np.float64)])
+    factor = _factor(K)
+    Y = solve_triangular(factor, right, lower=True, check_finite=False)
+    S, sums = Y[:, : len(scores)], Y[:, len(scores) :]
+    if sums.shape[1]:
+        basis = np.linalg.qr(sums)[0]
+        S = S - basis @ (basis.T @ S)
+    return thinning * (S.T @ S)
+
+
+def _factor(K: NDArray) -> NDArray:
+    """Lower Cholesky factor, with the smallest ridge in a geometric sequence that lets it succeed."""
+    ridge = 1e-10 * max(float(K.trace()) / len(K), 1e-300)
+    while True:
+        try:
+            return np.linalg.cholesky(K)
+        except np.linalg.LinAlgError:
+            K.ravel()[:: len(K) + 1] += ridge
+            ridge *= 100.0
+
+
+def _minimise_on_simplex(H: NDArray, gradient: Vector, weights: Vector) -> Vector:
+    """Least point of ``gradient·(h − g) + ½ (h − g)'H(h − g)`` over the simplex, with exact zeros."""
+    import clarabel
+
+    F = len(gradient)
+    scale = max(float(np.abs(gradient - gradient.min()).max()), float(np.abs(H).max()), 1e-300)
+    P = H / scale
+    P.ravel()[:: F + 1] += 1e-9 * max(float(P.trace()) / F, 1e-12)
+    cost = (gradient - gradient.min()) / scale - P @ weights
+    rows = sparse.vstack([np.ones((1, F)), -sparse.identity(F)], format="csc")
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(F)]
+    h, multipliers = solve_cone_program(cost, rows, np.append(1.0, np.zeros(F)), cones, sparse.csc_matrix(P))
+    h = np.maximum(h, 0.0)
+    h[(h < multipliers[1:]) & (h < 1e-6)] = 0.0  # an interior point has no exact zeros
+    return h / h.sum()
+
+
+def _search(problem: MinMaxProblem, point: Point, target: Vector, gradient: Vector, tol: float) -> Point | None:
+    """The first of the steps 1, ½, ¼, … that decreases J enough; None if none does."""
+    direction = target - point.weights
+    slope = float(gradient @ direction)
+    if not slope < 0.0:
+        return None
+    step, alpha = 1.0, point.alpha
+    for _ in range(MOST_HALVINGS):
+        trial = _evaluate(problem, target if step == 1.0 else point.weights + step * direction, alpha, tol)
+        if trial.value <= point.value + ENOUGH * step * slope:
+            return trial
+        alpha = trial.alpha
+        # the parabola through value, slope and the trial's value, kept within sane limits
+        excess = trial.value - point.value - step * slope
+        step *= float(np.clip(-0.5 * slope * step / max(excess, 1e-300), 0.1, 0.5))
+    return None

@@ -1,0 +1,66 @@
+"""MKL by semi-infinite programming: cutting planes [SRSS06; KBSLMZ09]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.minmax import MinMaxProblem
+from multikernel.monitor import Monitor
+from multikernel.solvers.inexact import InnerTolerance
+from multikernel.solvers.masters import CuttingPlaneModel
+
+
+def silp(
+    problem: MinMaxProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 500,
+    master: str | None = None,
+    chunking: bool = False,
+) -> None:
+    """Alternate an SVM, which yields the most violated cut, with a master problem over all cuts so far.
+
+    Each alpha bounds J from below by a plane, ``J(g) ≥ linear(alpha) − ½ g·q(alpha)``. The master problem finds the
+    weights that are best for the planes known [SRSS06, eq. (12)]; its value is a lower bound on the optimum.
+
+    Parameters
+    ----------
+    problem : MinMaxProblem
+        With an :class:`~multikernel.weight_sets.LpBall`.
+    monitor : Monitor
+        Judges each iteration; has the result.
+    start : (weights, alpha), optional
+        Where to start.
+    max_iter : int
+        Largest number of cuts.
+    master : {"lp", "cone", "taylor"}, optional
+        By default "lp" for p = 1 and infinity, else "cone"; see
+        :class:`~multikernel.solvers.masters.CuttingPlaneModel`.
+    chunking : bool
+        Stop each SVM as soon as its alpha makes a cut that is worth a master problem, instead of solving it to the
+        end: the interleaved algorithm of [SRSS06, sect. 3.2].
+    """
+    ball = problem.weight_set
+    kind = master or ("lp" if ball.p == 1.0 or ball.is_box else "cone")
+    model = CuttingPlaneModel(problem.n_kernels, ball.p, kind)
+    weights, alpha = problem.start() if start is None else start
+    tol = InnerTolerance(monitor)
+    theta = -np.inf
+    for _ in range(max_iter):
+        # 1. the most violated cut, or with chunking one that is violated enough
+        worthwhile = theta + 0.5 * monitor.certificate.gap if chunking and np.isfinite(theta) else np.inf
+        known = model.value(weights) if len(model) else -np.inf
+        value, alpha = problem.solve_inner(weights, alpha, tol.value, enough=worthwhile)
+        if value <= known and not tol.tighten():
+            monitor.stopped = "rounding"
+            return
+        # 2. the weights that are best for all cuts so far
+        model.add(*problem.cut(alpha))
+        visited = weights
+        weights, theta = model.solve()
+        monitor.prove(theta)
+        if monitor(visited, alpha):
+            return
+        tol.follow()
