@@ -137,25 +137,19 @@ class CuttingPlaneModel:
         return found.x[:-1], -found.ineqlin.marginals[: len(a)]
 
     def _conic(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
-        """The same with ‖g‖_p ≤ 1 as  g_j ≤ z_j^(1/p),  Σ z ≤ 1:  one power cone a kernel."""
+        """The same with ‖g‖_p ≤ 1 held exactly, by cones."""
         import clarabel
 
         if self.ball.is_box or self.ball.p == 1.0:
             return self._linear(a, H)
         F, R = self.n_kernels, len(a)
-        # variables (g, z, θ); rows: cuts, Σ z ≤ 1, g ≥ 0, then (z_j, 1, g_j) for each kernel
-        eye, zero = sparse.identity(F), sparse.csc_matrix((F, F))
-        cuts = sparse.hstack([sparse.csc_matrix(-H), sparse.csc_matrix((R, F)), -np.ones((R, 1))])
-        total = sparse.hstack([sparse.csc_matrix((1, F)), np.ones((1, F)), sparse.csc_matrix((1, 1))])
-        positive = sparse.hstack([-eye, zero, sparse.csc_matrix((F, 1))])
-        triples = sparse.lil_matrix((3 * F, 2 * F + 1))
-        for j in range(F):
-            triples[3 * j, F + j] = -1.0
-            triples[3 * j + 2, j] = -1.0
-        right = np.concatenate([-a, [1.0], np.zeros(F), np.tile([0.0, 1.0, 0.0], F)])
-        A = sparse.vstack([cuts, total, positive, triples]).tocsc()
-        cones = [clarabel.NonnegativeConeT(R + 1 + F)] + [clarabel.PowerConeT(1.0 / self.ball.p)] * F
-        x, dual = solve_cone_program(np.append(np.zeros(2 * F), 1.0), A, right, cones)
+        # variables (g, z, θ), z those that the ball needs
+        ball, right, cones = ball_cones(F, self.ball.p)
+        n_ball = ball.shape[1]
+        cuts = sparse.hstack([sparse.csc_matrix(-H), sparse.csc_matrix((R, n_ball - F)), -np.ones((R, 1))])
+        rows = sparse.vstack([cuts, sparse.hstack([ball, sparse.csc_matrix((ball.shape[0], 1))])]).tocsc()
+        cones = [clarabel.NonnegativeConeT(R), *cones]
+        x, dual = solve_cone_program(np.append(np.zeros(n_ball), 1.0), rows, np.append(-a, right), cones)
         return x[:F], dual[:R]
 
     def _taylor(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
@@ -191,6 +185,36 @@ class CuttingPlaneModel:
         cones = [clarabel.NonnegativeConeT(R + F), clarabel.SecondOrderConeT(F + 2)]
         x, dual = solve_cone_program(np.append(np.zeros(F), 1.0), A, right, cones)
         return x[:F], dual[:R]
+
+
+def ball_cones(n_kernels: int, p: float) -> tuple[sparse.csc_matrix, Vector, list]:
+    """``{g ≥ 0, ‖g‖_p ≤ 1}`` as  right − rows (g, z)  in a product of cones, g first; returns rows, right, cones.
+
+    p = 1 and infinity need linear rows only, p = 2 one second-order cone, any other p a power cone a kernel:
+    ``g_j ≤ z_j^(1/p)``, ``Σ z ≤ 1``.
+    """
+    import clarabel
+
+    F = n_kernels
+    eye, ones = sparse.identity(F, format="csc"), np.ones((1, F))
+    if LpBall(p).is_box:
+        return sparse.vstack([-eye, eye]).tocsc(), np.repeat([0.0, 1.0], F), [clarabel.NonnegativeConeT(2 * F)]
+    if p == 1.0:
+        return sparse.vstack([-eye, ones]).tocsc(), np.append(np.zeros(F), 1.0), [clarabel.NonnegativeConeT(F + 1)]
+    if p == 2.0:
+        rows = sparse.vstack([-eye, sparse.csc_matrix((1, F)), -eye]).tocsc()
+        right = np.concatenate([np.zeros(F), [1.0], np.zeros(F)])
+        return rows, right, [clarabel.NonnegativeConeT(F), clarabel.SecondOrderConeT(F + 1)]
+    # rows: g ≥ 0, Σ z ≤ 1, then (z_j, 1, g_j) for each kernel
+    j = np.arange(F)
+    triples = sparse.csc_matrix(
+        (np.full(2 * F, -1.0), (np.concatenate([3 * j, 3 * j + 2]), np.concatenate([F + j, j]))), shape=(3 * F, 2 * F)
+    )
+    positive = sparse.hstack([-eye, sparse.csc_matrix((F, F))])
+    total = sparse.hstack([sparse.csc_matrix((1, F)), ones])
+    right = np.concatenate([np.zeros(F), [1.0], np.tile([0.0, 1.0, 0.0], F)])
+    cones = [clarabel.NonnegativeConeT(F + 1)] + [clarabel.PowerConeT(1.0 / p)] * F
+    return sparse.vstack([positive, total, triples]).tocsc(), right, cones
 
 
 def solve_cone_program(

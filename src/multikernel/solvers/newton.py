@@ -14,7 +14,8 @@ from multikernel.inner.operators import as_operator
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
-from multikernel.solvers.masters import solve_cone_program
+from multikernel.solvers.masters import ball_cones, solve_cone_program
+from multikernel.weight_sets import LpBall, lp_norm
 
 Vector = NDArray[np.float64]
 
@@ -42,7 +43,7 @@ def newton(
     *,
     max_iter: int = 200,
 ) -> None:
-    """Minimise a quadratic model of J over the simplex, again and again [CR08, sect. 4].
+    """Minimise a quadratic model of J over the ball, again and again [CR08, sect. 4].
 
     While the set A of free support vectors stays, J is smooth in the weights, with gradient ``−½ q(alpha)`` and second
     derivatives ``s_j' P s_k``: s_j are the scores of kernel j on A, and P the inverse of the kernel on A among
@@ -52,7 +53,7 @@ def newton(
     Parameters
     ----------
     problem : MinMaxProblem
-        With ``LpBall(1)`` as its weights.
+        With an :class:`~multikernel.weight_sets.LpBall`.
     monitor : Monitor
         Judges each iteration; has the result.
     start : (weights, alpha), optional
@@ -60,6 +61,7 @@ def newton(
     max_iter : int
         Largest number of quadratic models.
     """
+    ball = problem.weight_set
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
     point = _evaluate(problem, weights, alpha, tol.value)
@@ -70,11 +72,11 @@ def newton(
             point = _evaluate(problem, point.weights, point.alpha, tol.value)
         # 1. the quadratic model on kernels in use or about to be
         gradient = -0.5 * problem.quadratic_forms(point.alpha)
-        chosen = _promising(point.weights, gradient)
+        chosen = _promising(point.weights, gradient) if ball.p == 1.0 else np.arange(len(gradient))
         H = curvature(problem, point.weights, point.alpha, chosen)
-        # 2. its minimum on the simplex
+        # 2. its minimum in the ball
         target = np.zeros_like(point.weights)
-        target[chosen] = _minimise_on_simplex(H, gradient[chosen], point.weights[chosen])
+        target[chosen] = _minimise_model(H, gradient[chosen], point.weights[chosen], ball)
         # 3. as far towards it as J falls
         moved = _search(problem, point, target, gradient, tol.value)
         if moved is None:
@@ -149,21 +151,22 @@ def _factor(K: NDArray) -> NDArray:
             ridge *= 100.0
 
 
-def _minimise_on_simplex(H: NDArray, gradient: Vector, weights: Vector) -> Vector:
-    """Least point of ``gradient·(h − g) + ½ (h − g)'H(h − g)`` over the simplex, with exact zeros."""
-    import clarabel
-
+def _minimise_model(H: NDArray, gradient: Vector, weights: Vector, ball: LpBall) -> Vector:
+    """Least point of ``gradient·(h − g) + ½ (h − g)'H(h − g)`` over the ball; exact zeros for p = 1."""
     F = len(gradient)
-    scale = max(float(np.abs(gradient - gradient.min()).max()), float(np.abs(H).max()), 1e-300)
+    scale = max(float(np.abs(gradient).max()), float(np.abs(H).max()), 1e-300)
     P = H / scale
     P.ravel()[:: F + 1] += 1e-9 * max(float(P.trace()) / F, 1e-12)
-    cost = (gradient - gradient.min()) / scale - P @ weights
-    rows = sparse.vstack([np.ones((1, F)), -sparse.identity(F)], format="csc")
-    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(F)]
-    h, multipliers = solve_cone_program(cost, rows, np.append(1.0, np.zeros(F)), cones, sparse.csc_matrix(P))
-    h = np.maximum(h, 0.0)
-    h[(h < multipliers[1:]) & (h < 1e-6)] = 0.0  # an interior point has no exact zeros
-    return h / h.sum()
+    rows, right, cones = ball_cones(F, ball.p)
+    rest = rows.shape[1] - F
+    cost = np.append(gradient / scale - P @ weights, np.zeros(rest))
+    quadratic = sparse.block_diag([P, sparse.csc_matrix((rest, rest))]) if rest else sparse.csc_matrix(P)
+    h, multipliers = solve_cone_program(cost, rows, right, cones, quadratic)
+    h = np.maximum(h[:F], 0.0)
+    if ball.p == 1.0:
+        h[(h < multipliers[:F]) & (h < 1e-6)] = 0.0  # an interior point has no exact zeros
+    norm = lp_norm(h, ball.p)
+    return h / norm if norm > 0.0 else weights
 
 
 def _search(problem: MinMaxProblem, point: Point, target: Vector, gradient: Vector, tol: float) -> Point | None:
