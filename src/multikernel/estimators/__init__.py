@@ -2,5 +2,6 @@
 
 from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
+from multikernel.estimators.mkl import MKLClassifier
 
-__all__ = ["BestKernelClassifier", "KernelAverageClassifier"]
+__all__ = ["BestKernelClassifier", "KernelAverageClassifier", "MKLClassifier"]

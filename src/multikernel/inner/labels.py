@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from multikernel.certificate import Certificate
 from multikernel.inner.blas import one_blas_thread
 from multikernel.inner.operators import DenseOperator, KernelOperator
-from multikernel.inner.svm import CSVM, checked_signs
+from multikernel.inner.svm import CSVM, NuSVM, checked_signs
 from multikernel.threads import map_threads
 
 Vector = NDArray[np.float64]
 
 
 class LabelSVMs:
-    """T independent C-SVMs that share a kernel.
+    """T independent SVMs that share a kernel.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ class LabelSVMs:
         As for :class:`~multikernel.inner.svm.CSVM`, label by label.
     bias : bool
         Whether the decision functions have constant terms.
+    nu : float, optional
+        If given, the SVMs are ν-SVMs, with a bias, and C is not used.
 
     Examples
     --------
@@ -49,12 +52,14 @@ class LabelSVMs:
         sample_weight: ArrayLike | None = None,
         class_weight: Mapping[int, float] | str | None = None,
         bias: bool = True,
+        nu: float | None = None,
     ):
         self.signs = checked_signs(signs)
         if self.signs.ndim != 2:
             raise ValueError(f"signs has shape {self.signs.shape}, expected (n, T): a column a label.")
+        common: dict[str, Any] = {"sample_weight": sample_weight, "class_weight": class_weight}
         self.svms = [
-            CSVM(column, C, sample_weight=sample_weight, class_weight=class_weight, bias=bias)
+            CSVM(column, C, bias=bias, **common) if nu is None else NuSVM(column, nu, **common)
             for column in self.signs.T
         ]
 
@@ -95,7 +100,7 @@ class LabelSVMs:
 
     def start(self) -> NDArray[np.float64]:
         """A feasible alpha for a cold start, shape (n, T)."""
-        return np.zeros_like(self.signs)
+        return np.column_stack([svm.start() for svm in self.svms])
 
     def linear(self, alpha: ArrayLike) -> Vector:
         """Linear parts of the dual objectives, shape (T,)."""
