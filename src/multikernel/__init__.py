@@ -1,8 +1,15 @@
 """Multiple kernel learning: learn from several kernels at once, and how much each one counts."""
 
-from multikernel.estimators import BestKernelClassifier, KernelAverageClassifier, MKLClassifier
+from multikernel.estimators import BestKernelClassifier, GMKLClassifier, KernelAverageClassifier, MKLClassifier
 from multikernel.gram import gram_stack
 
 __version__ = "0.1.0"
 
-__all__ = ["BestKernelClassifier", "KernelAverageClassifier", "MKLClassifier", "__version__", "gram_stack"]
+__all__ = [
+    "BestKernelClassifier",
+    "GMKLClassifier",
+    "KernelAverageClassifier",
+    "MKLClassifier",
+    "__version__",
+    "gram_stack",
+]

@@ -2,6 +2,7 @@
 
 from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
+from multikernel.estimators.gmkl import GMKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
 
-__all__ = ["BestKernelClassifier", "KernelAverageClassifier", "MKLClassifier"]
+__all__ = ["BestKernelClassifier", "GMKLClassifier", "KernelAverageClassifier", "MKLClassifier"]

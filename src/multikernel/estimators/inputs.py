@@ -13,7 +13,7 @@ from multikernel.gram import DenseStack, GramStack, family_stack, precomputed_st
 from multikernel.gram.build import fit_family
 from multikernel.gram.checks import PSD_CHOICES, check_sampled, check_test_stack, check_training_stack
 from multikernel.gram.clip import apply_clip, fit_clip
-from multikernel.kernels import FromDistance, FromFunction, KernelFamily, as_kernels
+from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
 from multikernel.normalization import Normalization
 
@@ -100,14 +100,15 @@ class KernelInput:
         self._largest = diagonal.max(axis=1, initial=0.0)
         # a handful of samples may look alike by chance
         self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10)
-        steps = "variance" if self.kernels is None and self.normalize is None else self.normalize
+        default = self.kernels is None and self.normalize is None
+        steps = self._default_normalization() if default else self.normalize
         self._normalization = Normalization(steps)
         return self._normalization.fit_apply(stack), y
 
     def _stack_of_features(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         table = X
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        kernels = as_kernels(self.kernels)
+        kernels = self._default_kernels(X.shape[1]) if self.kernels is None else as_kernels(self.kernels)
         names = getattr(self, "feature_names_in_", None)
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
         seen = table if by_function and is_frame(table) else X
@@ -118,6 +119,14 @@ class KernelInput:
         if self.psd == "raise" and doubtful:
             check_sampled(stack, doubtful)
         return stack, y
+
+    def _default_kernels(self, n_features: int) -> list[Kernel]:
+        """What ``kernels=None`` stands for."""
+        return default_kernels()
+
+    def _default_normalization(self) -> str | None:
+        """What ``normalize=None`` stands for with the default kernels."""
+        return "variance"
 
     def _stack_of_pairs(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         from sklearn.utils import check_consistent_length, column_or_1d

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +36,16 @@ def center_block(
         block[k] -= (column_means[k] - grand_means[k])[None, :].astype(block.dtype)
         if self_similarity is not None:
             self_similarity[k] += grand_means[k] - 2.0 * row_means
+
+
+class Step(Protocol):
+    """A change of blocks of rows as they are read."""
+
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
+        """Change a block of the given rows, and the self-similarities of those rows, in place."""
+
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice) -> Step:
+        """The same on some rows and kernels."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class BlockwiseStack(GramStack):
     Columns are chosen after the steps have been applied, because a centred row depends on all its columns.
     """
 
-    def __init__(self, base: GramStack, steps: tuple[Scaling | Centring, ...] = ()):
+    def __init__(self, base: GramStack, steps: tuple[Step, ...] = ()):
         self._base = base
         self._steps = steps
         self._columns: NDArray | None = None
@@ -126,7 +137,7 @@ class BlockwiseStack(GramStack):
     def centered(self, column_means, grand_means, chosen) -> BlockwiseStack:
         return self._with(Centring(column_means, grand_means, chosen))
 
-    def _with(self, step: Scaling | Centring) -> BlockwiseStack:
+    def _with(self, step: Step) -> BlockwiseStack:
         if self._columns is not None:
             return BlockwiseStack(self, (step,))
         return BlockwiseStack(self._base, (*self._steps, step))

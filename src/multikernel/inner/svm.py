@@ -247,10 +247,13 @@ class CSVM(_SVM):
         squared_norm = max(float(alpha @ scores), 0.0)
         losses = np.maximum(1.0 - self.signs * (scores + self.intercept(scores)), 0.0)
         primal = 0.5 * squared_norm + float(self.upper @ losses)
+        dual = self.linear(alpha) - 0.5 * squared_norm
         margin = self._separation(scores)
         if margin > 0.0:
-            primal = min(primal, 0.5 * squared_norm / margin**2)
-        return Certificate(primal=primal, dual=self.linear(alpha) - 0.5 * squared_norm)
+            separating = 0.5 * squared_norm / margin / margin
+            # on a kernel that is nearly constant both are rounding errors: no primal value lies below a dual one
+            primal = min(primal, separating) if separating >= (1.0 - 1e-9) * dual else primal
+        return Certificate(primal=primal, dual=dual)
 
     def _separation(self, scores: Vector) -> float:
         """Smallest distance of a used sample from the wrong side, with the bias that makes it largest."""

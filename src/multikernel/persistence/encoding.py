@@ -15,8 +15,13 @@ from multikernel.files import DataError
 
 # classes that fitted estimators may hold, besides registered estimators and the library's kernels
 PARTS = (
+    "multikernel.generalized:ProductOfKernels",
+    "multikernel.generalized:SumOfKernels",
     "multikernel.kernels.family:KernelFamily",
     "multikernel.normalization:Normalization",
+    "multikernel.regularizers:Entropy",
+    "multikernel.regularizers:L1",
+    "multikernel.regularizers:SquaredL2",
 )
 
 

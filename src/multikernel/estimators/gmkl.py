@@ -1,0 +1,249 @@
+"""Generalised multiple kernel learning: sums, products and other smooth combinations, with any smooth penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from multikernel.combination import combined_scores
+from multikernel.estimators.average import C_GRID, PRODUCT_ADVICE
+from multikernel.estimators.base import KernelSVMClassifier
+from multikernel.estimators.registry import register
+from multikernel.estimators.tasks import Tasks
+from multikernel.generalized import AtParameters, GeneralizedProblem, SumOfKernels, as_rule, prepared
+from multikernel.gram import GramStack, parse_memory
+from multikernel.gram.checks import check_matrix
+from multikernel.inner import CSVM, LabelSVMs
+from multikernel.kernels import RBF, Kernel, default_kernels
+from multikernel.monitor import Result
+from multikernel.regularizers import as_regularizer
+from multikernel.solvers.spg import spectral_gradient
+
+
+@register("gmkl", title="Generalised MKL", grid={"C": C_GRID}, order=60)
+class GMKLClassifier(KernelSVMClassifier):
+    """SVM on a kernel with learnt parameters: a weighted sum, a product of powers, or a combination of your own.
+
+    It minimises over parameters d >= 0
+
+        T(d) = J(K(d)) + reg r(d),    J(K) = max over alpha of Σ_i |alpha_i| − ½ alpha' K alpha,
+
+    J the optimum of the C-SVM [VB09], by spectral projected gradient [JVV12].
+
+    - ``combination="sum"``: K(d) = Σ_k d_k K_k. T is convex, and the duality gap proves how good the solution is.
+      The penalty plays the part of the constraint of ℓp-norm MKL: with ρ = ‖d‖_p at the solution, d/ρ solves ℓp-norm
+      MKL on the kernels ρ K_k, p = 1 for "l1" and p = 2 for "l2".
+    - ``combination="product"``: K(d) = Π_k K_k^{d_k}. With one RBF kernel a feature (the default) these are the
+      widths of the features, exp(−Σ_k d_k (x_k − z_k)² / bandwidth_k), and with ``regularizer="l1"`` features that
+      do not matter get d_k = 0. T is not convex: the solution is stationary, which ``stationarity_`` measures;
+      it may be a local minimum, ``dual_gap_`` is nan, and ``converged_`` stays false.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        What to combine. ``None``: for a product, one RBF kernel for each column, bandwidth the mean distance;
+        otherwise linear and RBF kernels on all columns, each scaled to unit variance.
+        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
+    combination : {"sum", "product"} or object
+        K(d). An object has ``combine(stack, d)``, the kernel, and ``gradient(stack, d, alpha)``, its derivative
+        between alpha; see :class:`~multikernel.generalized.KernelRule`.
+    regularizer : {"l1", "l2", "entropy"} or object
+        r(d): Σ d_k, ½ Σ d_k², Σ d_k log d_k, or an object with ``value(d)`` and ``gradient(d)``; see
+        :class:`~multikernel.regularizers.Regularizer`.
+    reg : float
+        Weight of the penalty, positive. The larger, the smaller the parameters.
+    C : float
+        Price of an error.
+    weights : {"shared", "per-class"}
+        With more than two classes: one d for all binary tasks, which minimises the sum of their objectives, or one
+        for each of them.
+    multi_class : {"ovr", "ovo"}
+        One task per class against the rest, or one per pair of classes.
+    class_weight : dict, "balanced" or None
+        Factor of C for each class.
+    normalize : str, list, dict or None
+        Normalisation of the kernels, as in :class:`~multikernel.KernelAverageClassifier`.
+    psd : {"raise", "clip", "ignore"}
+        What to do about a kernel that is not positive semi-definite. With "raise" a combination that is not at the
+        start or at the solution is an error, too.
+    tol : float
+        Where to stop: the relative duality gap, or without a dual bound the stationarity.
+    max_iter : int
+        Largest number of directions.
+    max_time : float, optional
+        Seconds for the whole fit.
+    memory : int or str, optional
+        Budget for kernels, in bytes or as "2GB"; beyond it they are computed on the fly.
+    random_state : int, optional
+        Not used: the method is deterministic. It is here because all estimators have it.
+    n_jobs : int, optional
+        Threads over binary tasks with weights of their own.
+    verbose : bool
+        Show a progress bar.
+    callback : callable, optional
+        Called with each row of ``history_`` as it comes; a true value stops the fit.
+    checkpoint : path, optional
+        File that keeps the state of a long fit, to go on after a kill. Objects of your own need a ``repr`` that
+        does not change from process to process.
+    warm_start : bool
+        Start from the solution of the previous fit.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,), or (T, F) with ``weights="per-class"`` and T binary tasks
+        The parameters d.
+    kernel_names_ : ndarray of shape (F,)
+    n_kernels_ : int
+        Kernels with a weight above 1e-8 of the largest.
+    classes_ : ndarray of shape (M,)
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient in any task.
+    dual_coef_ : ndarray of shape (T, n_support)
+        Signed dual coefficients of the T tasks.
+    intercept_ : ndarray of shape (T,)
+    objective_, dual_gap_ : float, or ndarray of shape (T,)
+        T(d) at the solution, and its absolute duality gap: nan where there is no dual bound.
+    stationarity_ : float, or ndarray of shape (T,)
+        Largest entry of the projected gradient, in units of the largest parameter and of J, or the relative duality
+        gap of the SVM if that is larger.
+    n_iter_ : int
+    converged_ : bool
+        Whether every duality gap reached ``tol``.
+    history_ : list of dict
+        Rows with problem, iteration, time, objective, gap, relative_gap, stationarity, weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel import GMKLClassifier
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1.4
+    >>> model = GMKLClassifier(combination="product", reg=30.0).fit(X, y)
+    >>> model.weights_[2:]
+    array([0., 0.])
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        combination: Any = "sum",
+        regularizer: Any = "l1",
+        reg: float = 1.0,
+        C: float = 1.0,
+        *,
+        weights: str = "shared",
+        multi_class: str = "ovr",
+        class_weight: Any = None,
+        normalize: Any = None,
+        psd: str = "raise",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        memory: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+        checkpoint: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernels = kernels
+        self.combination = combination
+        self.regularizer = regularizer
+        self.reg = reg
+        self.C = C
+        self.weights = weights
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.normalize = normalize
+        self.psd = psd
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        as_rule(self.combination)
+        as_regularizer(self.regularizer)
+        if not (np.isfinite(self.reg) and self.reg > 0):
+            raise ValueError(f"reg={self.reg!r} must be a positive number: without a penalty weights have no limit.")
+        if self.weights not in ("shared", "per-class"):
+            raise ValueError(f'weights={self.weights!r} is not known: use "shared" or "per-class".')
+
+    def _is_product(self) -> bool:
+        return isinstance(self.combination, str) and self.combination == "product"
+
+    def _default_kernels(self, n_features: int) -> list[Kernel]:
+        return [RBF(columns=[k]) for k in range(n_features)] if self._is_product() else default_kernels()
+
+    def _default_normalization(self) -> str | None:
+        return None if self._is_product() else "variance"
+
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[GeneralizedProblem]:
+        rule, memory = as_rule(self.combination), parse_memory(self.memory)
+        stack = prepared(rule, stack)
+        penalty = as_regularizer(self.regularizer)
+        inners: list[Any]
+        if tasks.signs.shape[1] == 1 or self.weights == "per-class":
+            inners = [CSVM(column, self.C, sample_weight=sample_weight) for column in tasks.signs.T]
+        else:
+            inners = [LabelSVMs(tasks.signs, self.C, sample_weight=sample_weight)]
+        problems = [GeneralizedProblem(stack, inner, rule, penalty, self.reg, memory) for inner in inners]
+        self._check_definite(problems[0], problems[0].start()[0])
+        return problems
+
+    def _solve(self, problem: GeneralizedProblem, monitor: Any, start: Any) -> None:
+        try:
+            spectral_gradient(problem, monitor, start, max_iter=self.max_iter)
+            self._check_definite(problem, monitor.result().weights)
+        finally:
+            problem.release()
+
+    def _check_definite(self, problem: GeneralizedProblem, d: NDArray) -> None:
+        """Good kernels can have a combination that is not positive semi-definite; sums cannot."""
+        if self.psd != "raise" or isinstance(problem.rule, SumOfKernels):
+            return
+        kernel = problem.kernel(d)
+        if isinstance(kernel, np.ndarray):
+            check_matrix(kernel, f"the combined kernel at weights {np.round(d, 4)}", "raise", PRODUCT_ADVICE)
+
+    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
+        super()._store(results, intercepts)
+        distances = np.array([result.certificate.stationarity for result in results])
+        self.stationarity_ = float(distances[0]) if len(results) == 1 else distances
+
+    def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
+        weights = np.array([result.weights for result in results], dtype=np.float64)
+        return weights[0] if len(results) == 1 else weights
+
+    def _task_scores(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        rule = as_rule(self.combination)
+        stack, coefficients = prepared(rule, self._test_stack(X)), self.dual_coef_.T
+        if self.weights_.ndim == 1:
+            return combined_scores(stack, AtParameters(rule, self.weights_), coefficients) + self.intercept_
+        columns = [
+            combined_scores(stack, AtParameters(rule, d), np.ascontiguousarray(alpha))
+            for d, alpha in zip(self.weights_, self.dual_coef_)
+        ]
+        return np.column_stack(columns) + self.intercept_
+
+    @available_if(lambda self: isinstance(self.combination, str) and self.combination == "sum")
+    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
+        return super().kernel_contributions(X)
+
+    kernel_contributions.__doc__ = KernelSVMClassifier.kernel_contributions.__doc__

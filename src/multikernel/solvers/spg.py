@@ -1,0 +1,137 @@
+"""Generalised MKL by spectral projected gradient [JVV12]."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.generalized import GeneralizedProblem
+from multikernel.monitor import Monitor
+
+Vector = NDArray[np.float64]
+
+# Values that a new one may exceed the largest of: the search is not monotone.
+REMEMBERED = 10
+# Share of the predicted decrease that a step must bring, and shares by which a step that does not is cut.
+SUFFICIENT, LEAST_CUT, MOST_CUT = 1e-4, 0.5, 0.1
+# Cuts after which a direction is given up.
+CUTS = 12
+# Relative gap of the first SVM, and what share of the predicted decrease the others may leave.
+FIRST_TOL, SHARE_OF_DECREASE = 1e-2, 0.1
+# Growth of the step where T curves down.
+GROWTH = 10.0
+# Step lengths stay within these factors of the first one.
+SHORTEST, LONGEST = 1e-8, 1e8
+
+
+@dataclass
+class Point:
+    """Parameters with the SVM solved for them to a relative gap ``tol``."""
+
+    d: Vector
+    alpha: NDArray
+    value: float
+    tol: float
+
+
+def spectral_gradient(
+    problem: GeneralizedProblem,
+    monitor: Monitor,
+    start: tuple[Vector, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+) -> None:
+    """Minimise ``T(d)`` over d >= 0 along projected gradients with Barzilai-Borwein step lengths.
+
+    The direction is ``P(d − step ∇T) − d``, with ``step = s·s / s·y`` from the last change s of d and y of the
+    gradient [BMR00], [BMR14, eq. (2)]. A fraction of it is accepted if T ends sufficiently below the largest of the
+    last ten values; it is found by quadratic interpolation. SVMs are warm-started, and no more exact than the
+    decrease that is predicted for the step deserves, which follows the projected gradient [JVV12]. The monitor has
+    the result.
+
+    Parameters
+    ----------
+    problem : GeneralizedProblem
+        T, its gradient, and the projection.
+    monitor : Monitor
+        Judges each iteration.
+    start : (d, alpha), optional
+        Where to start.
+    max_iter : int
+        Largest number of directions.
+    """
+    d, warm = problem.start() if start is None else start
+    finest = FINEST[problem.stack.dtype.itemsize]
+    here = solved(problem, problem.project(d), warm, FIRST_TOL)
+    gradient = problem.gradient(here.d, here.alpha)
+    first = step = max(here.d.max(), 1e-12) / max(np.abs(gradient).max(), 1e-300)
+    bounds = SHORTEST * first, LONGEST * first
+    recent = deque([here.value], maxlen=REMEMBERED)
+    for _ in range(max_iter):
+        if monitor(here.d, here.alpha):
+            return
+        # 1. direction; the SVM that it rests on may have to be solved again, more exactly
+        direction = problem.project(here.d - step * gradient) - here.d
+        tol = wanted_tol(here, -float(gradient @ direction), finest)
+        if here.tol > 3.0 * tol:
+            here = solved(problem, here.d, here.alpha, tol)
+            gradient = problem.gradient(here.d, here.alpha)
+            direction = problem.project(here.d - step * gradient) - here.d
+            recent[-1] = here.value
+        # 2. nonmonotone line search
+        slope = float(gradient @ direction)
+        found = search(problem, here, direction, slope, max(recent), tol) if slope < 0.0 else None
+        if found is None:
+            if here.tol <= finest:
+                monitor.stopped = "rounding"
+                return
+            here, step = solved(problem, here.d, here.alpha, finest), first
+            gradient, recent = problem.gradient(here.d, here.alpha), deque([here.value], maxlen=REMEMBERED)
+            continue
+        # 3. step length
+        following = problem.gradient(found.d, found.alpha)
+        step = float(np.clip(spectral_step(found.d - here.d, following - gradient, step), *bounds))
+        here, gradient = found, following
+        recent.append(here.value)
+    monitor(here.d, here.alpha)
+
+
+def solved(problem: GeneralizedProblem, d: Vector, warm: NDArray, tol: float) -> Point:
+    """The point at d."""
+    value, alpha = problem.solve_inner(d, warm, tol)
+    return Point(d, alpha, value, tol)
+
+
+def wanted_tol(here: Point, decrease: float, finest: float) -> float:
+    """Relative gap of SVMs that tells whether T decreased by about ``decrease``."""
+    return float(np.clip(SHARE_OF_DECREASE * decrease / max(abs(here.value), 1e-300), finest, FIRST_TOL))
+
+
+def search(
+    problem: GeneralizedProblem, here: Point, direction: Vector, slope: float, largest: float, tol: float
+) -> Point | None:
+    """A point ``here + fraction direction`` that is good enough; ``None`` if there is none."""
+    fraction, warm = 1.0, here.alpha
+    for _ in range(CUTS):
+        # rounding may leave an entry that should become zero a little beside it
+        there = solved(problem, problem.project(here.d + fraction * direction), warm, tol)
+        slack = tol * abs(here.value)  # values are known to within the SVMs' gap
+        if there.value <= largest + SUFFICIENT * fraction * slope + slack:
+            return there
+        rise = there.value - here.value - fraction * slope
+        best = -0.5 * fraction * slope / rise if np.isfinite(rise) and rise > 0.0 else 0.0
+        fraction *= float(np.clip(best, MOST_CUT, LEAST_CUT))
+    return None
+
+
+def spectral_step(change: Vector, turn: Vector, last: float) -> float:
+    """``s·s / s·y``; where T curves down a multiple of the last step, lest a width leaps to infinity."""
+    curvature = float(change @ turn)
+    return min(float(change @ change) / curvature, 1e300) if curvature > 0.0 else GROWTH * last
+
+
+# Relative gap below which rounding of the kernel decides, by the bytes of its numbers.
+FINEST = {4: 1e-7, 8: 1e-10}
