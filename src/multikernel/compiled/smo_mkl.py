@@ -1,4 +1,4 @@
-"""Sequential minimal optimisation of  p'b − ½ ‖q(b)‖_s  with  q_j = b'K_j b,  on a box with or without a sum held fixed.
+"""SMO on  p'b − ½ ‖q(b)‖_s  with  q_j = b'K_j b,  on a box with or without a sum held fixed.
 
 State that every function keeps true, for the m variables of the working set and F kernels:
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -178,7 +180,7 @@ class _Burst:
 
         assert self.cache is not None
         box, cache = self.problem.inner.problem, self.cache
-        function = compiled.pair_steps if box.groups else compiled.single_steps
+        function: Any = compiled.pair_steps if box.groups else compiled.single_steps
         diagonals = np.ascontiguousarray(self.diagonals[:, active])
         data = (diagonals, box.p[active], box.lo[active], box.hi[active], self.power)
         b, *_, gradient = state
