@@ -147,6 +147,19 @@ def quadratic_forms_gathered(K, kernels, support, vector, out, start, stop):
         out[k] += share
 
 
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def inner_products_upper(K, kernels, matrix, out, start, stop):
+    """Add to ``out[k]`` the share of rows start:stop in ``Σ_il K_k[i, l] matrix[i, l]``, both symmetric."""
+    for i in range(start, stop):
+        weights = matrix[i, i:]
+        for k in range(kernels.shape[0]):
+            row = K[kernels[k], i, i:]
+            total = 0.0
+            for j in range(weights.shape[0]):
+                total += row[j] * weights[j]
+            out[k] += 2.0 * total - row[0] * weights[0]
+
+
 @njit(cache=True, nogil=True)
 def inspect_square(matrix, diagonal, start, stop):
     """Look over the upper triangle of rows start:stop in one pass.

@@ -135,6 +135,17 @@ class GramStack(ABC):
         scores = self.take(rows=support).apply(alpha)
         return np.einsum("fi...,i...->f...", scores, alpha[support])
 
+    def inner_products(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``Σ_il K_j[i, l] matrix[i, l]`` with a symmetric matrix (n, n), shape (F,). Square stacks only.
+
+        With ``matrix = A @ A.T`` these are the quadratic forms of A's columns, summed, in one pass however many.
+        """
+        self._require_square("inner_products")
+        total = np.zeros(self.n_kernels)
+        for indices, block in self.blocks():
+            total += np.einsum("fil,il->f", block, matrix[indices], dtype=np.float64)
+        return total
+
     # -- indexing as scikit-learn does it ---------------------------------------------------------------------
 
     def __getitem__(self, key) -> GramStack:

@@ -159,9 +159,12 @@ class DenseStack(GramStack):
         from multikernel.compiled import gram as compiled
 
         alpha = self._check_alpha(alpha, self.shape[1], "columns")
-        if alpha.ndim == 2:
-            return super().apply(alpha)  # BLAS on double-precision blocks
         support = support_of(alpha)
+        if alpha.ndim == 2:
+            whole = self._rows is None and self._columns is None and self.dtype == np.float64
+            if whole and not self._should_narrow(len(support)):
+                return np.stack([self._array[kernel] @ alpha for kernel in self._kernels])
+            return super().apply(alpha)  # BLAS on double-precision blocks
         out = np.zeros((self.n_kernels, self.shape[0]))
         vector = alpha[support]
         ids = support if self._columns is None else self._columns[support]
@@ -198,6 +201,20 @@ class DenseStack(GramStack):
             return total
 
         return np.sum(over_rows(share, length, work=self.n_kernels * float(len(support)) ** 2), axis=0)
+
+    def inner_products(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        from multikernel.compiled.gram import inner_products_upper
+
+        self._require_square("inner_products")
+        if self._rows is not None:
+            return super().inner_products(matrix)
+
+        def share(start: int, stop: int) -> NDArray[np.float64]:
+            total = np.zeros(self.n_kernels)
+            inner_products_upper(self._array, self._kernels, matrix, total, start, stop)
+            return total
+
+        return np.sum(over_rows(share, len(matrix), work=self.n_kernels * float(len(matrix)) ** 2), axis=0)
 
     def _threaded(self, function, arguments: tuple, work: float) -> None:
         over_rows(lambda start, stop: function(*arguments, start, stop), self.shape[0], work=work)

@@ -1,0 +1,148 @@
+"""Regularised Fisher discriminant analysis on one kernel: a linear system [YMBCK10, eqs. (11) and (18)]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multikernel.certificate import Certificate
+from multikernel.inner.ridge import CholeskyFactor
+
+Matrix = NDArray[np.float64]
+
+
+def fisher_targets(codes: ArrayLike, n_classes: int) -> Matrix:
+    """Centred labels H, shape (n, 1) for two classes, else (n, M).
+
+    Two classes: ``1/m₊`` for class 1 and ``−1/m₋`` for class 0 [YMBCK10, eq. (4)]. More: column k is
+    ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2].
+
+    Parameters
+    ----------
+    codes : array-like of shape (n,)
+        Classes 0 … M−1; each must occur.
+    n_classes : int
+        Number of classes M.
+
+    Examples
+    --------
+    >>> from multikernel.inner.fda import fisher_targets
+    >>> fisher_targets([0, 1, 1], 2).ravel()
+    array([-1. ,  0.5,  0.5])
+    """
+    codes = np.asarray(codes)
+    counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
+    if len(counts) != n_classes or not counts.all():
+        raise ValueError(f"each of the {n_classes} classes needs a sample; there are {counts.astype(int).tolist()}.")
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0 / counts[1], -1.0 / counts[0])[:, None]
+    shares = counts / len(codes)
+    return (codes[:, None] == np.arange(n_classes)) / np.sqrt(shares) - np.sqrt(shares)
+
+
+class RegularizedFDA:
+    """The inner problem of multiple kernel Fisher discriminant analysis.
+
+    With labels H of shape (n, c) it is least squares with a ridge, and alpha so scaled that scores are ``K @ alpha``:
+
+        min over w of  ‖Φw − H‖² + λ‖w‖²   =   λ tr(H'(K + λI)⁻¹H)
+          =   max over alpha of  λ (2⟨H, alpha⟩ − λ‖alpha‖² − ⟨alpha, K alpha⟩).
+
+    This is minus the value of [YMBCK10, eqs. (4) and (14)], whose alpha is 2λ times the one used here.
+
+    Parameters
+    ----------
+    targets : array-like of shape (n, c)
+        Centred labels; see :func:`fisher_targets`.
+    reg : float
+        Regularisation λ, positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.inner.fda import RegularizedFDA, fisher_targets
+    >>> inner = RegularizedFDA(fisher_targets([0, 1], 2), reg=1.0)
+    >>> value, alpha = inner.solve(np.eye(2))
+    >>> value, alpha.ravel()
+    (1.0, array([-0.5,  0.5]))
+    """
+
+    def __init__(self, targets: ArrayLike, reg: float):
+        self.targets = np.array(targets, dtype=np.float64)
+        if self.targets.ndim != 2:
+            raise ValueError(f"targets have shape {self.targets.shape}, expected (n, c): a column a discriminant.")
+        if not (reg > 0.0 and np.isfinite(reg)):
+            raise ValueError(f"reg={reg!r} must be positive: it keeps the linear system solvable, try 1e-3.")
+        self.reg = float(reg)
+
+    def solve(self, K: NDArray, warm: NDArray | None = None, *, tol: float = 0.0) -> tuple[float, Matrix]:
+        """Value and alpha on a kernel (n, n), by one Cholesky factorisation; ``warm`` and ``tol`` are not needed."""
+        alpha = CholeskyFactor(K, self.reg).solve(self.targets)
+        return self.value(alpha), alpha
+
+    def value(self, alpha: Matrix) -> float:
+        """``λ⟨H, alpha⟩``: the optimum, if alpha solves the system."""
+        return self.reg * float(np.vdot(self.targets, alpha))
+
+    def start(self) -> Matrix:
+        """The alpha of a kernel that is zero."""
+        return self.targets / self.reg
+
+    def linear(self, alpha: Matrix) -> float:
+        """What the dual objective has beside the kernels: ``λ (2⟨H, alpha⟩ − λ‖alpha‖²)``."""
+        return self.reg * (2.0 * float(np.vdot(self.targets, alpha)) - self.reg * float(np.vdot(alpha, alpha)))
+
+    def dual(self, alpha: Matrix, form: float) -> float:
+        """The dual objective at the best multiple of alpha, given ``form = ⟨alpha, K alpha⟩``.
+
+        ``max over t of λ(2t⟨H, alpha⟩ − t²(λ‖alpha‖² + form))``; zero if alpha is.
+        """
+        size = self.reg * float(np.vdot(alpha, alpha)) + form
+        return self.reg * float(np.vdot(self.targets, alpha)) ** 2 / size if size > 0.0 else 0.0
+
+    def primal(self, scores: Matrix, alpha: Matrix) -> float:
+        """``‖scores − H‖² + λ⟨alpha, scores⟩``, the ridge objective of w = Σ alpha_i φ(x_i)."""
+        residual = self.targets - scores
+        return float(np.vdot(residual, residual)) + self.reg * max(float(np.vdot(alpha, scores)), 0.0)
+
+    def certificate(self, scores: Matrix, alpha: Matrix) -> Certificate:
+        """Bounds on the optimum for any alpha, from ``scores = K @ alpha``."""
+        return Certificate(self.primal(scores, alpha), self.dual(alpha, max(float(np.vdot(alpha, scores)), 0.0)))
+
+
+def leave_one_out(inverse: Matrix, alpha: Matrix, targets: Matrix, reg: float, codes: NDArray) -> Matrix:
+    """Class scores of each sample from the model fitted without it, shape (n, M).
+
+    Taking sample i out of the system changes its alpha to ``alpha_l − (G⁻¹)_li alpha_i / (G⁻¹)_ii`` with
+    ``G = K + λI``. The projection of sample i is then ``H_i − alpha_i / (G⁻¹)_ii``, and the centroids of the classes
+    among the other samples follow from sums of rows of ``G⁻¹``: exact, without another factorisation. Kernel weights,
+    targets and normalisation stay as they are.
+
+    Parameters
+    ----------
+    inverse : ndarray of shape (n, n)
+        ``(K + λI)⁻¹``.
+    alpha, targets : ndarray of shape (n, c)
+        Solution and labels.
+    reg : float
+        Regularisation λ.
+    codes : ndarray of shape (n,)
+        Classes 0 … M−1.
+    """
+    classes = np.arange(codes.max() + 1)
+    member = (codes[:, None] == classes).astype(np.float64)
+    change = alpha / np.diag(inverse)[:, None]  # (n, c)
+    projections = targets - change
+    # Sums over the members of class k, sample i left out: of the projections H − λ alpha before, and of their change.
+    sums = member.T @ (targets - reg * alpha)  # (M, c)
+    pull = inverse @ member  # (n, M): Σ over l in class k of (G⁻¹)_il
+    counts = member.sum(axis=0) - member  # (n, M)
+    scores = np.empty(member.shape)
+    for k in classes:
+        own = member[:, k, None]
+        # the sample itself leaves the sum: its projection in the model without it is `projections`
+        total = sums[k] + reg * pull[:, k, None] * change - own * projections
+        centroid = total / np.maximum(counts[:, k, None], 1.0)
+        scores[:, k] = (projections * centroid).sum(axis=1) - 0.5 * (centroid**2).sum(axis=1)
+        scores[counts[:, k] == 0.0, k] = -np.inf  # a class without samples has no centroid
+    return scores

@@ -1,0 +1,148 @@
+"""Multiple kernel Fisher discriminant analysis by Newton steps in the kernel weights."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import nnls
+
+from multikernel.fda import FDAProblem
+from multikernel.monitor import Monitor
+from multikernel.solvers.masters import solve_cone_program
+from multikernel.weight_sets import LpBall, lp_norm
+
+Vector = NDArray[np.float64]
+
+# Halvings of a step, and the share of the decrease predicted that is enough.
+MOST_HALVINGS, ENOUGH = 8, 1e-3
+# Least number of mixed discriminants in the curvature.
+FEWEST_MIXTURES = 4
+
+
+def fda_newton(
+    problem: FDAProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 200,
+) -> None:
+    """Minimise a quadratic model of J over the ball of weights, again and again.
+
+    ``J(g) = λ tr(H'(K(g) + λI)⁻¹H)`` is smooth and convex, and its second derivatives cost one more product with the
+    kernels and a triangular solve, with the factorisation that alpha needs anyway. The model is exact up to third
+    order, so steps converge quadratically; they are halved until J falls.
+
+    Parameters
+    ----------
+    problem : FDAProblem
+        What to solve.
+    monitor : Monitor
+        Judges each iteration; has the result.
+    start : (weights, alpha), optional
+        Where to start; only the weights are used.
+    max_iter : int
+        Largest number of quadratic models.
+    """
+    weights = problem.start()[0] if start is None else start[0]
+    value, alpha = problem.solve_inner(weights)
+    for _ in range(max_iter):
+        if monitor(weights, alpha):
+            return
+        # 1. the quadratic model
+        gradient = -0.5 * problem.quadratic_forms(alpha)
+        curvature = problem.curvature(weights, mixtures(alpha, problem.n_kernels))
+        # 2. its minimum over the ball
+        target = minimise_model(curvature, gradient, weights, problem.weight_set)
+        # 3. as far towards it as J falls
+        found = _search(problem, weights, value, target, gradient)
+        if found is None:
+            monitor.stopped = "rounding"
+            return
+        weights, value, alpha = found
+
+
+def mixtures(alpha: NDArray, n_kernels: int) -> NDArray[np.float64]:
+    """Columns whose quadratic forms add up like those of alpha's columns, shape (n, m).
+
+    All columns, unless their products with the kernels would cost more than a factorisation; then as many random sums
+    of them, ``alpha @ signs / √m``, as that pays for. The expectation of the forms is right, which is enough for a
+    model that only has to show the way.
+    """
+    n, c = alpha.shape
+    m = max(FEWEST_MIXTURES, n // (6 * n_kernels))
+    if c <= m:
+        return alpha
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(c, m))
+    return alpha @ (signs / np.sqrt(m))
+
+
+def minimise_model(curvature: NDArray, gradient: Vector, weights: Vector, ball: LpBall) -> Vector:
+    """Least point of ``gradient·(h − g) + ½ (h − g)'H(h − g)`` over the ball about 0, with g the weights."""
+    scale = max(float(np.abs(gradient).max()), 1e-300)
+    H = curvature / scale
+    H.ravel()[:: len(H) + 1] += 1e-10 * max(float(H.trace()) / len(H), 1e-12)
+    cost = gradient / scale - H @ weights
+    if ball.p == 1.0:
+        return _on_simplex(H, cost)
+    return _in_ball(H, cost, ball)
+
+
+def _on_simplex(H: NDArray, cost: Vector) -> Vector:
+    """Least point of ``cost·h + ½ h'Hh`` with ``h ≥ 0, Σ h = 1``, with exact zeros.
+
+    Non-negative least squares of ``R h − t``, R'R = H, R't = −cost, and of the sum, whose weight is raised. J falls with
+    every weight, so at the optimum the sum is 1, and adding a constant to the cost changes nothing.
+    """
+    shift = cost - cost.max() - 1.0  # all negative: more weight is better, so that the sum is not fought against
+    values, vectors = np.linalg.eigh(H)
+    roots = np.sqrt(np.maximum(values, 1e-14 * max(float(values[-1]), 1e-300)))
+    R, t = roots[:, None] * vectors.T, -(vectors.T @ shift) / roots
+    price = 1e4 * max(float(roots[-1]), 1.0)
+    h = nnls(np.vstack([R, np.full(len(H), price)]), np.append(t, price))[0]
+    return h / h.sum()
+
+
+def _in_ball(H: NDArray, cost: Vector, ball: LpBall) -> Vector:
+    """Least point of ``cost·h + ½ h'Hh`` with ``h ≥ 0, ‖h‖_p ≤ 1``: one power cone a kernel."""
+    import clarabel
+
+    F = len(cost)
+    if ball.is_box:
+        rows, right = sparse.vstack([sparse.identity(F), -sparse.identity(F)]), np.repeat([1.0, 0.0], F)
+        x, _ = solve_cone_program(cost, rows.tocsc(), right, [clarabel.NonnegativeConeT(2 * F)], sparse.csc_matrix(H))
+        return np.clip(x, 0.0, 1.0)
+    # variables (h, z): h ≥ 0, Σ z ≤ 1, and (z_j, 1, h_j) in a power cone, that is h_j^p ≤ z_j
+    upper = sparse.vstack(
+        [
+            sparse.hstack([-sparse.identity(F), sparse.csc_matrix((F, F))]),
+            sparse.hstack([sparse.csc_matrix((1, F)), np.ones((1, F))]),
+        ]
+    )
+    triples = sparse.lil_matrix((3 * F, 2 * F))
+    triples[3 * np.arange(F), F + np.arange(F)] = -1.0
+    triples[3 * np.arange(F) + 2, np.arange(F)] = -1.0
+    right = np.concatenate([np.zeros(F), [1.0], np.tile([0.0, 1.0, 0.0], F)])
+    cones = [clarabel.NonnegativeConeT(F + 1)] + [clarabel.PowerConeT(1.0 / ball.p)] * F
+    P = sparse.block_diag([H, sparse.csc_matrix((F, F))], format="csc")
+    x, _ = solve_cone_program(np.append(cost, np.zeros(F)), sparse.vstack([upper, triples]).tocsc(), right, cones, P)
+    h = np.maximum(x[:F], 0.0)
+    return h / lp_norm(h, ball.p)
+
+
+def _search(
+    problem: FDAProblem, weights: Vector, value: float, target: Vector, gradient: Vector
+) -> tuple[Vector, float, NDArray] | None:
+    """Weights, J and alpha at the first of the steps 1, ½, ¼, … that decreases J enough; None if none does."""
+    direction = target - weights
+    slope = float(gradient @ direction)
+    if not slope < 0.0:
+        return None
+    step = 1.0
+    for _ in range(MOST_HALVINGS):
+        trial = target if step == 1.0 else weights + step * direction
+        reached, alpha = problem.solve_inner(trial)
+        if reached <= value + ENOUGH * step * slope:
+            return trial, reached, alpha
+        step *= 0.5
+    return None
