@@ -103,6 +103,7 @@ class Monitor:
         self.max_time = max_time
         self.history: list[dict[str, Any]] = []
         self.stopped = "iterations"
+        self.notes: dict[str, Any] = {}
         self.bound = float("-inf")
         self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None

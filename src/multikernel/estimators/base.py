@@ -6,6 +6,7 @@ import hashlib
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,15 @@ RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "wa
 
 # Weights below this share of the largest count as zero.
 NEGLIGIBLE = 1e-8
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a fit starts from: training kernels, binary tasks, and the weight of each sample."""
+
+    stack: GramStack
+    tasks: Tasks
+    sample_weight: NDArray[np.float64]
 
 
 class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEstimator):
@@ -83,27 +93,37 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         self : object
         """
         started = time.monotonic()
-        self._check_parameters()
         previous = self._previous_solution() if self.warm_start else None
+        prepared = self._prepare(X, y, sample_weight)
+        with session_callback(self, X, y) as callback:
+            starts = _matching(previous, prepared.tasks.signs.shape)
+            left = None if self.max_time is None else self.max_time - (time.monotonic() - started)
+            self._run(prepared, starts, callback, left)
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+        """Validate parameters and data, and build the training kernels."""
+        self._check_parameters()
         stack, y = self._training_stack(X, y)
         tasks = self._tasks(y)
-        weight = self._weights_of_samples(sample_weight, stack, y)
-        checkpoint = self._checkpoint(stack, tasks.signs, weight)
+        return Prepared(stack, tasks, self._weights_of_samples(sample_weight, stack, y))
+
+    def _run(self, prepared: Prepared, previous: Any = None, callback: Any = None, max_time: float | None = None):
+        """Solve the problems, from the solution ``previous`` if there is one, and store the result."""
+        stack, tasks, weight = prepared.stack, prepared.tasks, prepared.sample_weight
         problems = self._problems(stack, tasks, weight)
-        with session_callback(self, X, y) as callback:
-            session = Session(
-                self.tol,
-                max_time=None if self.max_time is None else self.max_time - (time.monotonic() - started),
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-                callback=callback,
-                checkpoint=checkpoint,
-                keep_interrupted=self._keep_interrupted,
-                title=type(self).__name__,
-            )
-            results = session.run(problems, self._solve, _matching(previous, tasks.signs.shape, len(problems)))
-            self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
-        return self
+        session = Session(
+            self.tol,
+            max_time=max_time,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            callback=callback,
+            checkpoint=self._checkpoint(stack, tasks.signs, weight),
+            keep_interrupted=self._keep_interrupted,
+            title=type(self).__name__,
+        )
+        results = session.run(problems, self._solve, _starts(previous, len(problems)))
+        self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
 
     def _check_parameters(self) -> None:
         if self.multi_class not in MULTI_CLASS:
@@ -230,11 +250,14 @@ def count_kernels(weights: NDArray) -> int:
     return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
 
 
-def _matching(
-    previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int], n_problems: int
-) -> list[Any] | None:
-    """Starts for the problems out of an earlier solution, if it was of the same problems; ``shape`` is (n, T)."""
-    if previous is None or previous[1].shape != shape[::-1]:
+def _matching(previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int]) -> tuple[NDArray, NDArray] | None:
+    """An earlier solution if it was of as many samples and tasks; ``shape`` is (n, T)."""
+    return previous if previous is not None and previous[1].shape == shape[::-1] else None
+
+
+def _starts(previous: tuple[NDArray, NDArray] | None, n_problems: int) -> list[Any] | None:
+    """Starts for the problems out of an earlier solution: weights (F,) or (T, F), and alpha (T, n)."""
+    if previous is None:
         return None
     weights, alpha = previous
     if n_problems != len(alpha):

@@ -1,4 +1,4 @@
-"""ℓp-norm MKL by alternating an SVM with weights in closed form [KBSZ11]."""
+"""ℓp-norm MKL by alternating an SVM with weights in closed form [KBSZ11], for p = 1 group-lasso MKL [XJYKL10]."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
+from multikernel.solvers.inexact import InnerTolerance
 
 
 def closed_form(
@@ -35,17 +36,13 @@ def closed_form(
         Largest number of alternations.
     """
     weights, alpha = problem.start() if start is None else start
-    tol = FIRST_TOL
+    tol = InnerTolerance(monitor)
     for _ in range(max_iter):
         # 1. inner problem, weights fixed, warm-started; no more exact than the weights deserve yet
-        _, alpha = problem.solve_inner(weights, alpha, tol)
+        _, alpha = problem.solve_inner(weights, alpha, tol.value)
         if monitor(weights, alpha):
             return
-        tol = min(tol, max(SHARE_OF_GAP * monitor.certificate.relative_gap, SHARE_OF_GAP * monitor.tol))
+        tol.follow()
         # 2. weights, alpha fixed
         block_norms = weights * np.sqrt(problem.quadratic_forms(alpha))
         weights = problem.weight_set.weights(block_norms)
-
-
-# Relative gap of the first inner problem, and what share of the outer gap the later ones may leave.
-FIRST_TOL, SHARE_OF_GAP = 1e-2, 0.1

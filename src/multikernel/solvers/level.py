@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.minmax import MinMaxProblem
@@ -35,25 +36,34 @@ def level_method(
     max_iter : int
         Largest number of SVMs.
     level : float
-        Between 0 (the cutting-plane method) and 1 (no progress).
+        Between 0 (the cutting-plane method) and 1 (no progress). After a step on which the model was right it is at
+        most 0.1, as nothing needs to be held back then.
     """
     model = CuttingPlaneModel(problem.n_kernels, 1.0, "lp")
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
+    expected = upper = float("inf")
     for _ in range(max_iter):
         # 1. J and a cut at the weights
-        known = model.value(weights) if len(model) else float("-inf")
         value, alpha = problem.solve_inner(weights, alpha, tol.value)
-        if value <= known and not tol.tighten():
-            monitor.stopped = "rounding"
-            return
         model.add(*problem.cut(alpha))
+        trusted = upper - value >= RIGHT * (upper - expected)
         # 2. bounds: the least value of the model, and the best point so far
         _, lower = model.solve()
         monitor.prove(lower)
         if monitor(weights, alpha):
             return
         tol.follow()
-        # 3. the nearest weights on the level set
+        # 3. the nearest weights on the level set, a low one where the model has just proved right
         upper = monitor.certificate.primal
-        weights = model.project(weights, level * upper + (1.0 - level) * monitor.bound)
+        share = min(level, LOW) if trusted else level
+        moved = model.project(weights, share * upper + (1.0 - share) * monitor.bound)
+        expected = model.value(moved)
+        if np.abs(moved - weights).max() <= 1e-15 and not tol.tighten():
+            monitor.stopped = "rounding"
+            return
+        weights = moved
+
+
+# Share of the decrease that the model promised at which it is trusted, and the level then.
+RIGHT, LOW = 0.9, 0.1

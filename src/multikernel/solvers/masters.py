@@ -67,11 +67,6 @@ class CuttingPlaneModel:
         self.constants.append(float(constant))
         self.forms.append(np.array(q, dtype=np.float64))
 
-    def keep(self, chosen: NDArray[np.intp]) -> None:
-        """Forget all cuts but the chosen."""
-        self.constants = [self.constants[r] for r in chosen]
-        self.forms = [self.forms[r] for r in chosen]
-
     def value(self, g: Vector) -> float:
         """The model at ``g``."""
         return float(np.max(np.array(self.constants) - 0.5 * (np.array(self.forms) @ g)))

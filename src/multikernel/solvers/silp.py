@@ -51,11 +51,7 @@ def silp(
     for _ in range(max_iter):
         # 1. the most violated cut, or with chunking one that is violated enough
         worthwhile = theta + 0.5 * monitor.certificate.gap if chunking and np.isfinite(theta) else np.inf
-        known = model.value(weights) if len(model) else -np.inf
-        value, alpha = problem.solve_inner(weights, alpha, tol.value, enough=worthwhile)
-        if value <= known and not tol.tighten():
-            monitor.stopped = "rounding"
-            return
+        _, alpha = problem.solve_inner(weights, alpha, tol.value, enough=worthwhile)
         # 2. the weights that are best for all cuts so far
         model.add(*problem.cut(alpha))
         visited = weights
@@ -64,3 +60,6 @@ def silp(
         if monitor(visited, alpha):
             return
         tol.follow()
+        if np.abs(weights - visited).max() <= 1e-15 and not tol.tighten():  # nothing new can come from here
+            monitor.stopped = "rounding"
+            return

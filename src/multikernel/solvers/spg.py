@@ -13,16 +13,20 @@ from multikernel.monitor import Monitor
 
 Vector = NDArray[np.float64]
 
-# Values that a new one may exceed the largest of: the search is not monotone.
-REMEMBERED = 10
+# The search is not monotone: a value has to be below the largest of so many, and may rise by at most this share.
+REMEMBERED, RISE = 10, 0.1
 # Share of the predicted decrease that a step must bring, and shares by which a step that does not is cut.
 SUFFICIENT, LEAST_CUT, MOST_CUT = 1e-4, 0.5, 0.1
 # Cuts after which a direction is given up.
 CUTS = 12
 # Relative gap of the first SVM, and what share of the predicted decrease the others may leave.
 FIRST_TOL, SHARE_OF_DECREASE = 1e-2, 0.1
-# Growth of the step where T curves down.
+# Growth of the step where T curves down, and most growth of the largest parameter in one step.
 GROWTH = 10.0
+# Where all parameters are near zero they may grow to this share of their first size.
+SMALLEST = 1e-3
+# Factors that are tried on the start, and how many times each.
+SCALE, SCALINGS = 4.0, 25
 # Step lengths stay within these factors of the first one.
 SHORTEST, LONGEST = 1e-8, 1e8
 
@@ -63,23 +67,22 @@ def spectral_gradient(
     max_iter : int
         Largest number of directions.
     """
-    d, warm = problem.start() if start is None else start
+    here = at_best_scale(problem) if start is None else solved(problem, problem.project(start[0]), start[1], FIRST_TOL)
     finest = FINEST[problem.stack.dtype.itemsize]
-    here = solved(problem, problem.project(d), warm, FIRST_TOL)
     gradient = problem.gradient(here.d, here.alpha)
-    first = step = max(here.d.max(), 1e-12) / max(np.abs(gradient).max(), 1e-300)
-    bounds = SHORTEST * first, LONGEST * first
+    unit = float(here.d.max())
+    first = step = max(unit, 1e-12) / max(np.abs(gradient).max(), 1e-300)
     recent = deque([here.value], maxlen=REMEMBERED)
     for _ in range(max_iter):
         if monitor(here.d, here.alpha):
             return
         # 1. direction; the SVM that it rests on may have to be solved again, more exactly
-        direction = problem.project(here.d - step * gradient) - here.d
+        direction = towards(problem, here.d, gradient, step, unit)
         tol = wanted_tol(here, -float(gradient @ direction), finest)
         if here.tol > 3.0 * tol:
             here = solved(problem, here.d, here.alpha, tol)
             gradient = problem.gradient(here.d, here.alpha)
-            direction = problem.project(here.d - step * gradient) - here.d
+            direction = towards(problem, here.d, gradient, step, unit)
             recent[-1] = here.value
         # 2. nonmonotone line search
         slope = float(gradient @ direction)
@@ -93,10 +96,34 @@ def spectral_gradient(
             continue
         # 3. step length
         following = problem.gradient(found.d, found.alpha)
-        step = float(np.clip(spectral_step(found.d - here.d, following - gradient, step), *bounds))
+        step = spectral_step(found.d - here.d, following - gradient, step)
+        step = float(np.clip(step, SHORTEST * first, LONGEST * first))
         here, gradient = found, following
         recent.append(here.value)
     monitor(here.d, here.alpha)
+
+
+def at_best_scale(problem: GeneralizedProblem) -> Point:
+    """The problem's start times a power of four: its own scale may be far from that of the kernels and penalty."""
+    d, alpha = problem.start()
+    best = solved(problem, d, alpha, FIRST_TOL)
+    for factor in (SCALE, 1.0 / SCALE):
+        improved = False
+        for _ in range(SCALINGS):
+            there = solved(problem, problem.project(factor * best.d), best.alpha, FIRST_TOL)
+            if not there.value < best.value or np.array_equal(there.d, best.d):
+                break
+            best, improved = there, True
+        if improved:
+            break
+    return best
+
+
+def towards(problem: GeneralizedProblem, d: Vector, gradient: Vector, step: float, unit: float) -> Vector:
+    """``P(d − step ∇T) − d``, shortened where a parameter would grow to many times the largest one there is."""
+    direction = problem.project(d - step * gradient) - d
+    limit = GROWTH * max(float(d.max()), SMALLEST * unit)
+    return direction * min(1.0, limit / max(float(direction.max()), 1e-300))
 
 
 def solved(problem: GeneralizedProblem, d: Vector, warm: NDArray, tol: float) -> Point:
@@ -115,6 +142,7 @@ def search(
 ) -> Point | None:
     """A point ``here + fraction direction`` that is good enough; ``None`` if there is none."""
     fraction, warm = 1.0, here.alpha
+    largest = min(largest, here.value + RISE * abs(here.value))
     for _ in range(CUTS):
         # rounding may leave an entry that should become zero a little beside it
         there = solved(problem, problem.project(here.d + fraction * direction), warm, tol)
