@@ -103,7 +103,7 @@ class Monitor:
         self.max_time = max_time
         self.history: list[dict[str, Any]] = []
         self.stopped = "iterations"
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}  # what a solver wants to see in the next history row, such as its step size
         self.bound = float("-inf")
         self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None
@@ -156,6 +156,7 @@ class Monitor:
             "gap": certificate.gap,
             "relative_gap": certificate.relative_gap,
             "weights": np.array(weights),
+            **self.notes,
         }
         if not np.isnan(certificate.stationarity):
             row["stationarity"] = certificate.stationarity

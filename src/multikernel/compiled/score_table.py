@@ -1,0 +1,225 @@
+"""Compiled steps of the stochastic methods on the score table.
+
+All of them keep, for each kernel, the scores of every sample under the unscaled dual vector T (θ = scale · T):
+
+- ``table[j, r, i] = T_j · φ_j(x_i, r)``, shape (F, M, n), in double precision whatever the kernels' precision;
+- ``coef[i, r]``: the coefficients of T, shape (n, M); every row sums to zero;
+- ``squares[j] = ‖T_j‖²``, shape (F,);
+- ``weights[j]``: the kernel weights that these norms imply, shape (F,).
+
+``rows`` of shape (F, b, n) holds kernel rows, that of sample i in place ``slot[i]``, or nowhere if ``slot[i] < 0``: a
+function that needs such a row returns the position it got to in ``order``, to be called again once the row is there. A step whose
+margin holds reads F·M numbers of the table; an update reads F·n numbers of the kernels, and reads and writes 2·F·n
+of the table: F·n·(itemsize + 32) bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+VECTORISE = {"reassoc", "nsz", "contract"}
+# positions in the vector of scalars that the loops share with their callers
+SCALE, NORM, PROXIMAL, STEPS, UPDATES, MISTAKES = range(6)
+N_SCALARS = 6
+SMALLEST_SCALE = 1e-100
+
+
+@njit(cache=True, nogil=True)
+def refresh_weights(squares, threshold, q, weights):
+    """Weights ``(v_j / ‖T_j‖) (v_j / ‖v‖_q)^(q-2)`` with ``v_j = max(‖T_j‖ - threshold, 0)``; returns ‖v‖_q.
+
+    Norms are divided by the largest first, so that q = 101 neither overflows nor loses all of them.
+    """
+    largest = 0.0
+    for j in range(squares.shape[0]):
+        largest = max(largest, squares[j])
+    largest = np.sqrt(largest)
+    top = largest - threshold
+    if top <= 0.0:
+        weights[:] = 1.0 if threshold == 0.0 else 0.0
+        return 0.0
+    total = 0.0
+    for j in range(squares.shape[0]):
+        norm = np.sqrt(max(squares[j], 0.0))
+        excess = norm - threshold
+        if excess > 0.0:
+            weights[j] = np.log(excess / top)
+            total += np.exp(q * weights[j])
+        else:
+            weights[j] = -np.inf
+    shift = np.log(total) / q
+    for j in range(squares.shape[0]):
+        if weights[j] == -np.inf:
+            # p = 2 gives every kernel the weight 1, one that is still at zero too
+            weights[j] = 1.0 if q == 2.0 and threshold == 0.0 else 0.0
+            continue
+        share = 1.0
+        if threshold > 0.0:
+            share = 1.0 - threshold / np.sqrt(squares[j])
+        weights[j] = share * np.exp((q - 2.0) * (weights[j] - shift))
+    return top * np.exp(shift)
+
+
+@njit(cache=True, nogil=True)
+def _most_violating(table, weights, factor, cost, label, i, scores):
+    """Largest ``cost[label, r] + score_r - score_label`` over r != label, its r, and whether r also scores highest."""
+    n_kernels, n_classes = table.shape[0], table.shape[1]
+    scores[:] = 0.0
+    for j in range(n_kernels):
+        weight = weights[j]
+        if weight > 1e-30:
+            for r in range(n_classes):
+                scores[r] += weight * table[j, r, i]
+    rival, loss, best = -1, -np.inf, -np.inf
+    own = factor * scores[label]
+    for r in range(n_classes):
+        if r != label:
+            difference = factor * scores[r] - own
+            best = max(best, difference)
+            if cost[label, r] + difference > loss:
+                rival, loss = r, cost[label, r] + difference
+    return loss, rival, best >= 0.0
+
+
+@njit(cache=True, nogil=True)
+def _add(rows, place, diagonal, step, label, rival, i, table, coef, squares):
+    """``T += step (φ(x_i, label) - φ(x_i, rival))``, in the table, the coefficients and the squared norms."""
+    coef[i, label] += step
+    coef[i, rival] -= step
+    for j in range(table.shape[0]):
+        up, down, row = table[j, label], table[j, rival], rows[j, place]
+        squares[j] += 2.0 * step * (up[i] - down[i] + step * diagonal[j, i])
+        for k in range(row.shape[0]):
+            change = step * row[k]
+            up[k] += change
+            down[k] -= change
+
+
+@njit(cache=True, nogil=True)
+def online_steps(
+    rows, slot, diagonal, labels, cost, importance, order, position, eta, q, table, coef, squares, weights, scalars
+):
+    """Stage 1 on ``order[position:]``: add ``eta z`` whenever the loss is positive; ``w = weights · T / q``."""
+    scores = np.empty(table.shape[1])
+    for k in range(position, order.shape[0]):
+        i = order[k]
+        loss, rival, mistake = _most_violating(table, weights, 1.0 / q, cost, labels[i], i, scores)
+        if loss > 0.0 and importance[i] > 0.0:
+            if slot[i] < 0:
+                return k
+            _add(rows, slot[i], diagonal, eta * importance[i], labels[i], rival, i, table, coef, squares)
+            scalars[NORM] = refresh_weights(squares, 0.0, q, weights)
+            scalars[UPDATES] += 1
+        scalars[STEPS] += 1
+        scalars[MISTAKES] += mistake
+    return order.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def proximal_steps(
+    rows, slot, diagonal, labels, cost, importance, lengths, order, position, lam, q, radius,
+    table, coef, squares, weights, scalars,
+):  # fmt: skip
+    """Stage 2 on ``order[position:]``: proximal projected sub-gradient steps; an infinite radius makes it Pegasos.
+
+    ``lengths[i]`` is ‖z‖_{2,q} of a step on sample i. θ = scale · T, so that shrinking and projecting touch one
+    number; the weights do not depend on the scale.
+    """
+    scores = np.empty(table.shape[1])
+    for k in range(position, order.shape[0]):
+        i = order[k]
+        scale, norm = scalars[SCALE], scalars[SCALE] * scalars[NORM]
+        loss, rival, mistake = _most_violating(table, weights, scale / q, cost, labels[i], i, scores)
+        moves = loss > 0.0 and importance[i] > 0.0
+        if moves and slot[i] < 0:
+            return k
+        scalars[STEPS] += 1
+        scalars[MISTAKES] += mistake
+        # 8.-10. step size
+        length = lam / q * norm + (lengths[i] if moves else 0.0)
+        distance = lam * scalars[STEPS] + scalars[PROXIMAL]
+        root = np.sqrt(distance * distance + q * (length / radius) ** 2)
+        scalars[PROXIMAL] += 0.5 * (root - distance)
+        eta = q / (lam * scalars[STEPS] + scalars[PROXIMAL])
+        # 11. shrink and step; the very first Pegasos step multiplies by zero, what is zero already
+        shrink = 1.0 - lam * eta / q
+        if shrink > 0.0:
+            scale *= shrink
+        if moves:
+            _add(rows, slot[i], diagonal, eta * importance[i] / scale, labels[i], rival, i, table, coef, squares)
+            scalars[NORM] = refresh_weights(squares, 0.0, q, weights)
+            scalars[UPDATES] += 1
+        # 12. projection
+        norm = scale * scalars[NORM]
+        if norm > q * radius:
+            scale *= q * radius / norm
+        scalars[SCALE] = scale
+        if scale < SMALLEST_SCALE:
+            unscale(table, coef, squares, scalars)
+    return order.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def unscale(table, coef, squares, scalars):
+    """Multiply the scale into T, and set it to one."""
+    scale = scalars[SCALE]
+    table *= scale
+    coef *= scale
+    squares *= scale * scale
+    scalars[NORM] *= scale
+    scalars[SCALE] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def averaging_steps(
+    rows, slot, diagonal, labels, cost, importance, order, position, lam, sparsity, q,
+    table, coef, squares, weights, scalars,
+):  # fmt: skip
+    """UFO-MKL on ``order[position:]``: T sums sub-gradients, and after t steps ``w = weights · T / (lam t)``.
+
+    The norms of T are cut by ``sparsity · t``, so with sparsity the weights change at every step.
+    """
+    scores = np.empty(table.shape[1])
+    for k in range(position, order.shape[0]):
+        i = order[k]
+        factor = 1.0 / (lam * max(scalars[STEPS], 1.0))
+        loss, rival, mistake = _most_violating(table, weights, factor, cost, labels[i], i, scores)
+        moves = loss > 0.0 and importance[i] > 0.0
+        if moves and slot[i] < 0:
+            return k
+        scalars[STEPS] += 1
+        scalars[MISTAKES] += mistake
+        if moves:
+            _add(rows, slot[i], diagonal, importance[i], labels[i], rival, i, table, coef, squares)
+            scalars[UPDATES] += 1
+        if moves or sparsity > 0.0:
+            scalars[NORM] = refresh_weights(squares, sparsity * scalars[STEPS], q, weights)
+    return order.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def likely_updates(table, weights, factor, labels, cost, importance, order, start, stop, found):
+    """Write the samples of ``order[start:stop]`` whose loss is positive now to ``found``; returns their number.
+
+    It stops when ``found`` is full. The first sample is always among them: it is the one that was missing.
+    """
+    scores = np.empty(table.shape[1])
+    count = 0
+    for k in range(start, stop):
+        i = order[k]
+        loss, _, _ = _most_violating(table, weights, factor, cost, labels[i], i, scores)
+        if k == start or (loss > 0.0 and importance[i] > 0.0):
+            found[count] = i
+            count += 1
+            if count == found.shape[0]:
+                break
+    return count
+
+
+@njit(cache=True, nogil=True)
+def add_scaled(total, factor, table):
+    """``total += factor * table`` in one pass."""
+    flat, source = total.reshape(-1), table.reshape(-1)
+    for k in range(flat.shape[0]):
+        flat[k] += factor * source[k]

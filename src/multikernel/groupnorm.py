@@ -1,0 +1,176 @@
+"""The primal family's problem: a group norm of w and a loss, with the certificate that proves a solution good."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.certificate import Certificate
+from multikernel.combination import WeightedSum, combined_scores
+from multikernel.gram import DenseStack, GramStack
+from multikernel.losses import MulticlassHinge
+from multikernel.weight_sets import LpBall, lp_norm
+
+Vector = NDArray[np.float64]
+
+
+def weight_norm(group_norm: float) -> float:
+    """The norm p of kernel weights that a group norm r of w amounts to: ``p = r / (2 - r)``, from 1 to infinity.
+
+    OBSCURE's p is a group norm, the p of ℓp-norm MKL a norm of the weights; both name the same problem when
+    converted.
+
+    Examples
+    --------
+    >>> from multikernel.groupnorm import group_norm, weight_norm
+    >>> weight_norm(1.5), group_norm(3.0), weight_norm(2.0)
+    (3.0, 1.5, inf)
+    """
+    return float("inf") if group_norm >= 2.0 else group_norm / (2.0 - group_norm)
+
+
+def group_norm(weight_norm: float) -> float:
+    """The group norm r of w that a norm p of kernel weights amounts to: ``r = 2p / (p + 1)``, from 1 to 2."""
+    return 2.0 if np.isinf(weight_norm) else 2.0 * weight_norm / (weight_norm + 1.0)
+
+
+class GroupNormProblem:
+    """``min over w of  lam/2 ‖w‖²_{2,p} + sparsity ‖w‖_{2,1} + loss(w)`` [OJC10, eq. (9)], [OJ11, eq. (4)].
+
+    A solution is written as ``w_j = weights_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j weights_j K_j alpha``. Its dual point
+    is ``A = lam alpha``, made feasible; with θ_j(A) = Σ_i A_i φ_j(x_i)
+
+        D(A) = linear(A) - 1/(2 lam) ‖(max(‖θ_j(A)‖ - sparsity, 0))_j‖_q²  <=  optimum  <=  f(w),    1/p + 1/q = 1.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Training kernels, square.
+    loss : MulticlassHinge
+        The loss, with labels and sample weights.
+    lam : float
+        Factor of the squared norm.
+    p : float
+        Group norm, 1 < p <= 2.
+    sparsity : float
+        Factor of the (2, 1) norm, which sets whole kernels to zero.
+    memory : int
+        Bytes that solvers may use for kernel rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import DenseStack
+    >>> from multikernel.groupnorm import GroupNormProblem
+    >>> from multikernel.losses import MulticlassHinge
+    >>> problem = GroupNormProblem(DenseStack(np.eye(2)[None]), MulticlassHinge([0, 1], 2), lam=0.5, p=1.5)
+    >>> problem.certificate(np.ones(1), np.zeros((2, 2)))
+    Certificate(primal=1.0, dual=0.0)
+    """
+
+    def __init__(
+        self,
+        stack: GramStack,
+        loss: MulticlassHinge,
+        lam: float,
+        p: float,
+        *,
+        sparsity: float = 0.0,
+        memory: int = 1 << 30,
+    ):
+        if not 1.0 < p <= 2.0:
+            raise ValueError(
+                f"p={p!r} must be above 1 and at most 2: it is the group norm on w. For a norm on kernel weights use "
+                "multikernel.groupnorm.group_norm to convert it."
+            )
+        self.stack, self.loss, self.lam, self.p = stack, loss, float(lam), float(p)
+        self.q = self.p / (self.p - 1.0)
+        self.sparsity, self.memory = float(sparsity), memory
+        self.weight_set = LpBall(weight_norm(self.p))
+        self._last: tuple[NDArray, NDArray, Vector, NDArray] | None = None
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.stack.n_kernels
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Equal weights, and alpha = 0."""
+        return self.weight_set.start(self.n_kernels), np.zeros((len(self.loss), self.loss.n_classes))
+
+    def intercept(self, weights: NDArray, alpha: NDArray) -> NDArray[np.float64]:
+        """Zero for every task: the problem has no bias."""
+        return np.zeros(1 if alpha.shape[1] == 2 else alpha.shape[1])
+
+    # -- what a solution is worth ----------------------------------------------------------------------------------
+
+    def evaluate(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray[np.float64], Vector]:
+        """Scores ``Σ_j weights_j K_j alpha``, shape (n, M), and ``‖θ_j(alpha)‖²``, shape (F,); the last are kept."""
+        last = self._last
+        if last is None or not (np.array_equal(last[0], weights) and np.array_equal(last[1], alpha)):
+            self._last = np.array(weights), np.array(alpha), *self._evaluated(weights, alpha)
+        assert self._last is not None
+        return self._last[3], self._last[2]
+
+    def _evaluated(self, weights: NDArray, alpha: NDArray) -> tuple[Vector, NDArray[np.float64]]:
+        if isinstance(self.stack, DenseStack):  # entries are at hand: read those of the support only
+            squares = self.stack.quadratic_forms(alpha).sum(axis=1)
+            scores = combined_scores(self.stack, WeightedSum(weights), alpha)
+        else:  # entries cost more than products: compute each once
+            table = self.stack.apply(alpha)
+            squares = np.einsum("fim,im->f", table, alpha)
+            scores = np.tensordot(weights, table, axes=1)
+        return np.maximum(squares, 0.0), scores
+
+    def regulariser(self, norms: Vector) -> float:
+        """``lam/2 ‖norms‖_p² + sparsity ‖norms‖_1`` for the norms ‖w_j‖, shape (F,)."""
+        return 0.5 * self.lam * lp_norm(norms, self.p) ** 2 + self.sparsity * float(norms.sum())
+
+    def objective(self, weights: NDArray, alpha: NDArray) -> float:
+        """f(w), the value of the problem at a solution."""
+        scores, squares = self.evaluate(weights, alpha)
+        return self.regulariser(weights * np.sqrt(squares)) + self.loss.value(scores)
+
+    def lower_bound(self, alpha: NDArray, squares: Vector | None = None) -> float:
+        """The largest D(t A) over t in [0, 1], where A is ``lam alpha`` made feasible.
+
+        ``squares`` are the ‖θ_j(alpha)‖² if they are known; they are used if alpha is feasible as it is.
+        """
+        dual = self.lam * alpha
+        feasible = self.loss.feasible(dual)
+        if squares is not None and np.abs(feasible - dual).max(initial=0.0) <= 1e-14 * np.abs(dual).max(initial=0.0):
+            norms = self.lam * np.sqrt(squares)
+        else:
+            forms = self.stack.quadratic_forms(feasible).sum(axis=1)
+            norms = np.sqrt(np.maximum(forms, 0.0))
+        linear = self.loss.linear(feasible)
+        return max(self._dual_value(linear, norms, t) for t in (0.0, self._best_shrinkage(linear, norms)))
+
+    def _dual_value(self, linear: float, norms: Vector, t: float) -> float:
+        cut = np.maximum(t * norms - self.sparsity, 0.0)
+        return t * linear - lp_norm(cut, self.q) ** 2 / (2.0 * self.lam)
+
+    def _best_shrinkage(self, linear: float, norms: Vector) -> float:
+        size = lp_norm(norms, self.q) ** 2
+        if self.sparsity == 0.0:
+            return 1.0 if size == 0.0 else float(np.clip(self.lam * linear / size, 0.0, 1.0))
+        grid = np.linspace(0.0, 1.0, 201)  # any t proves a bound; this one loses next to nothing
+        return float(max(grid, key=lambda t: self._dual_value(linear, norms, t)))
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """f(w) and the bound that ``alpha`` proves."""
+        _, squares = self.evaluate(weights, alpha)
+        return Certificate(self.objective(weights, alpha), self.lower_bound(alpha, squares))
+
+    # -- weights -----------------------------------------------------------------------------------------------------
+
+    def implied_weights(self, squares: Vector) -> Vector:
+        """Weights that turn θ into w = ∇(½‖·‖²_{2,q})(θ): ``(‖θ_j‖ / ‖θ‖_q)^(q-2)``.
+
+        They equal ``(‖w_j‖ / ‖w‖_p)^(2-p)`` for that w. Ratios are at most one, so q = 101 cannot overflow.
+        """
+        norms = np.sqrt(np.maximum(squares, 0.0))
+        total = lp_norm(norms, self.q)
+        if not total > 0.0 or self.p == 2.0:
+            return np.ones(len(squares))
+        return (norms / total) ** (self.q - 2.0)

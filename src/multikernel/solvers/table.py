@@ -1,0 +1,229 @@
+"""The score table that the stochastic methods step on, and the kernel rows that it is fed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram import DenseStack, GramStack
+from multikernel.groupnorm import GroupNormProblem
+from multikernel.weight_sets import lp_norm
+
+# Bytes of kernel rows that are computed at a time when they are not all in memory, and how far ahead to look for
+# samples that will need theirs, as a multiple of the rows that fit.
+BLOCK_BYTES, LOOK_AHEAD = 1 << 28, 8
+
+
+class KernelRows:
+    """Rows of all kernels for compiled loops: the whole stack where it is in memory or fits, else a block at a time.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Square stack.
+    memory : int
+        Bytes that a copy of the whole stack, or a block of rows, may take.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (F, b, n)
+        Rows that are here.
+    slot : ndarray of shape (n,)
+        Place of each sample's row in ``rows``, -1 for those that are not here.
+    """
+
+    def __init__(self, stack: GramStack, memory: int):
+        self.stack = stack
+        n, _, n_kernels = stack.shape
+        size = n_kernels * n * stack.dtype.itemsize
+        whole = whole_array(stack)
+        if whole is None and n * size <= memory // 2 and not _is_expensive(stack):
+            whole = stack.to_array()
+        self.complete = whole is not None
+        if whole is not None:
+            self.rows, self.slot = whole, np.arange(n)
+        else:
+            self.capacity = int(np.clip(min(memory // 4, BLOCK_BYTES) // size, 1, n))
+            self.rows = np.empty((n_kernels, 0, n), dtype=stack.dtype)
+            self.slot = np.full(n, -1, dtype=np.int64)
+
+    def load(self, samples: NDArray[np.intp]) -> None:
+        """Make these rows, at most ``capacity`` of them, the ones that are here."""
+        self.slot[:] = -1
+        self.rows = np.ascontiguousarray(self.stack.rows(samples))
+        self.slot[samples] = np.arange(len(samples))
+
+
+def whole_array(stack: GramStack) -> NDArray | None:
+    """The (F, n, n) array of a dense stack that shows all of it, else None."""
+    if isinstance(stack, DenseStack) and stack._rows is None and stack._columns is None:
+        array = stack._array
+        if len(stack._kernels) == len(array) and type(array) is np.ndarray and array.flags.c_contiguous:
+            return array
+    return None
+
+
+def _is_expensive(stack: GramStack) -> bool:
+    """Whether computing all rows is more than a few epochs may need: a stack with a memory limit of its own."""
+    return not isinstance(stack, DenseStack)
+
+
+class ScoreTable:
+    """State of a stochastic method: θ = scale · T as scores of all samples under each T_j, and as coefficients.
+
+    See :mod:`multikernel.compiled.score_table` for what is kept. The table takes 8·F·M·n bytes.
+
+    Parameters
+    ----------
+    problem : GroupNormProblem
+        What is solved.
+    rows : KernelRows, optional
+        Kernel rows, if they were made before.
+    """
+
+    def __init__(self, problem: GroupNormProblem, rows: KernelRows | None = None):
+        from multikernel.compiled import score_table as compiled
+
+        self.problem, self.compiled = problem, compiled
+        self.kernels = KernelRows(problem.stack, problem.memory) if rows is None else rows
+        n, n_classes, n_kernels = len(problem.loss), problem.loss.n_classes, problem.n_kernels
+        self.table = np.zeros((n_kernels, n_classes, n))
+        self.coef = np.zeros((n, n_classes))
+        self.squares = np.zeros(n_kernels)
+        self.weights = np.ones(n_kernels)
+        self.scalars = np.zeros(compiled.N_SCALARS)
+        self.scalars[compiled.SCALE] = 1.0
+        self.diagonal = np.ascontiguousarray(problem.stack.diagonal(), dtype=np.float64)
+        # a step is on one sample instead of on the mean, so that its weight is n times its share of the loss
+        self.importance = problem.loss.importance * n
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def online(self, order: NDArray, eta: float) -> None:
+        """Steps of stage 1 on the samples of ``order``."""
+        self._run(self.compiled.online_steps, order, lambda: 1.0 / self.problem.q, (), (eta, self.problem.q))
+
+    def proximal(self, order: NDArray, radius: float, lengths: NDArray) -> None:
+        """Steps of stage 2 on the samples of ``order``; ``lengths`` are those of the sub-gradients."""
+        factor = lambda: self.scalars[self.compiled.SCALE] / self.problem.q  # noqa: E731
+        settings = (self.problem.lam, self.problem.q, radius)
+        self._run(self.compiled.proximal_steps, order, factor, (lengths,), settings)
+
+    def averaging(self, order: NDArray) -> None:
+        """Steps of UFO-MKL on the samples of ``order``."""
+        problem = self.problem
+        factor = lambda: 1.0 / (problem.lam * max(self.steps, 1.0))  # noqa: E731
+        self._run(self.compiled.averaging_steps, order, factor, (), (problem.lam, problem.sparsity, problem.q))
+
+    def _run(
+        self, steps: Callable[..., int], order: NDArray, factor: Callable[[], float], data: tuple, settings: tuple
+    ) -> None:
+        loss, kernels = self.problem.loss, self.kernels
+        order = np.ascontiguousarray(order, dtype=np.int64)
+        position = 0
+        while True:
+            position = steps(
+                kernels.rows, kernels.slot, self.diagonal, loss.labels, loss.cost, self.importance, *data,
+                order, position, *settings, self.table, self.coef, self.squares, self.weights, self.scalars,
+            )  # fmt: skip
+            if position == len(order):
+                return
+            kernels.load(self._needed(order, position, factor()))
+
+    def _needed(self, order: NDArray, position: int, factor: float) -> NDArray[np.int64]:
+        """The sample whose row is missing, and those after it that will need theirs unless their scores change."""
+        loss = self.problem.loss
+        found = np.empty(self.kernels.capacity, dtype=np.int64)
+        stop = min(len(order), position + LOOK_AHEAD * self.kernels.capacity)
+        count = self.compiled.likely_updates(
+            self.table, self.weights, factor, loss.labels, loss.cost, self.importance, order, position, stop, found
+        )
+        return np.unique(found[:count])
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> float:
+        """θ = scale · T."""
+        return float(self.scalars[self.compiled.SCALE])
+
+    @scale.setter
+    def scale(self, value: float) -> None:
+        self.scalars[self.compiled.SCALE] = value
+
+    @property
+    def steps(self) -> float:
+        """Steps since the last ``restart``."""
+        return float(self.scalars[self.compiled.STEPS])
+
+    @property
+    def updates(self) -> int:
+        """Steps with a positive loss, in all."""
+        return int(self.scalars[self.compiled.UPDATES])
+
+    @property
+    def mistakes(self) -> int:
+        """Steps on which another class scored at least as high as the right one, in all."""
+        return int(self.scalars[self.compiled.MISTAKES])
+
+    def restart(self, steps: float = 0.0) -> None:
+        """Set the clock of the step sizes."""
+        self.scalars[self.compiled.STEPS], self.scalars[self.compiled.PROXIMAL] = steps, 0.0
+
+    def settle(self) -> None:
+        """Compute norms and weights afresh: updating them a million times adds up rounding errors."""
+        self.squares[:] = np.einsum("fmi,im->f", self.table, self.coef)
+        threshold = self.problem.sparsity * self.steps
+        norm = self.compiled.refresh_weights(self.squares, threshold, self.problem.q, self.weights)
+        self.scalars[self.compiled.NORM] = norm
+
+    def set(self, theta: NDArray) -> None:
+        """Make ``theta`` (n, M) the coefficients of θ."""
+        self.coef[:], self.scale = theta, 1.0
+        self.table[:] = np.moveaxis(self.problem.stack.apply(theta), 2, 1) if theta.any() else 0.0
+        self.settle()
+
+    def lengths(self) -> NDArray[np.float64]:
+        """‖z‖_{2,q} of a step on each sample: sqrt(2) times the q-norm over kernels of sqrt(k_j(x, x))."""
+        root = np.sqrt(np.maximum(self.diagonal, 0.0))
+        return np.sqrt(2.0) * self.importance * np.array([lp_norm(column, self.problem.q) for column in root.T])
+
+
+class Solution:
+    """A candidate in the form in which tables give it: scores of each kernel and coefficients.
+
+    Parameters
+    ----------
+    problem : GroupNormProblem
+    table : ndarray of shape (F, M, n)
+        Scores under θ.
+    alpha : ndarray of shape (n, M)
+        Coefficients of θ, in the units of the problem's alpha.
+    weights : ndarray of shape (F,), optional
+        By default those that the norms imply.
+    """
+
+    def __init__(self, problem: GroupNormProblem, table: NDArray, alpha: NDArray, weights: NDArray | None = None):
+        squares = np.maximum(np.einsum("fmi,im->f", table, alpha), 0.0)
+        self.weights = problem.implied_weights(squares) if weights is None else np.array(weights)
+        norms = self.weights * np.sqrt(squares)
+        scores = np.tensordot(self.weights, table, axes=1).T
+        curvature = problem.lam * lp_norm(norms, problem.p) ** 2
+        # w in the best length: a line search that costs no kernel
+        self.scale = problem.loss.best_scale(scores, curvature, problem.sparsity * float(norms.sum()))
+        self.alpha = self.scale * alpha
+        self.objective = problem.regulariser(self.scale * norms) + problem.loss.value(self.scale * scores)
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A NumPy generator out of a seed, a generator, or scikit-learn's idea of a random state."""
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, (int, np.integer)):
+        return np.random.default_rng(random_state)
+    return np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
