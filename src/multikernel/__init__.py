@@ -1,6 +1,12 @@
 """Multiple kernel learning: learn from several kernels at once, and how much each one counts."""
 
-from multikernel.estimators import BestKernelClassifier, GMKLClassifier, KernelAverageClassifier, MKLClassifier
+from multikernel.estimators import (
+    BestKernelClassifier,
+    GMKLClassifier,
+    KernelAverageClassifier,
+    MKLClassifier,
+    mkl_path,
+)
 from multikernel.gram import gram_stack
 
 __version__ = "0.1.0"
@@ -12,4 +18,5 @@ __all__ = [
     "MKLClassifier",
     "__version__",
     "gram_stack",
+    "mkl_path",
 ]

@@ -166,13 +166,17 @@ class ConvergenceDisplay:
 
 
 class WeightPathDisplay:
-    """Kernel weights along the iterations of a fit.
+    """Kernel weights along the iterations of a fit, or along a parameter.
 
     Parameters
     ----------
     weights : ndarray of shape (T, F)
-        A row for each iteration.
+        A row for each iteration or value.
     kernel_names : sequence of str
+    values : ndarray of shape (T,), optional
+        Values of the parameter, ascending; by default iterations are counted.
+    parameter : str
+        Its name.
 
     Attributes
     ----------
@@ -180,9 +184,17 @@ class WeightPathDisplay:
     lines_ : list of matplotlib Line2D, one a kernel
     """
 
-    def __init__(self, weights: NDArray[np.float64], kernel_names: Sequence[str]):
+    def __init__(
+        self,
+        weights: NDArray[np.float64],
+        kernel_names: Sequence[str],
+        values: NDArray[np.float64] | None = None,
+        parameter: str = "iteration",
+    ):
         self.weights = weights
         self.kernel_names = kernel_names
+        self.values = values
+        self.parameter = parameter
 
     @classmethod
     def from_estimator(
@@ -211,13 +223,17 @@ class WeightPathDisplay:
         """Draw; returns the display."""
         self.ax_ = ax = _axes(ax)
         self.figure_ = ax.figure
-        iterations = np.arange(1, len(self.weights) + 1)
+        along = np.arange(1, len(self.weights) + 1) if self.values is None else np.asarray(self.values)
+        if self.values is not None:
+            # p = inf has no place on an axis: it is drawn a decade beyond the rest
+            along = np.where(np.isfinite(along), along, 10.0 * along[np.isfinite(along)].max(initial=1.0))
+            ax.set_xscale("log")
         named = set(np.argsort(-self.weights[-1], kind="stable")[:max_labels].tolist())
         self.lines_ = []
         for k, name in enumerate(self.kernel_names):
             label = name if k in named else f"_{name}"  # matplotlib leaves such labels out of the legend
-            self.lines_ += ax.plot(iterations, self.weights[:, k], marker=".", label=label)
-        ax.set_xlabel("iteration")
+            self.lines_ += ax.plot(along, self.weights[:, k], marker=".", label=label)
+        ax.set_xlabel(self.parameter)
         ax.set_ylabel("weight")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)

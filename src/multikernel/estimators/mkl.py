@@ -13,13 +13,18 @@ from multikernel.estimators.base import KernelSVMClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
+from multikernel.groups import parse_groups
 from multikernel.inner import CSVM, LabelSVMs, NuSVM
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Result
 from multikernel.solvers.catalogue import find_solver
+from multikernel.solvers.group_newton import group_newton
+from multikernel.solvers.mirror_descent import mirror_descent
+from multikernel.vskl import VSKLProblem
 from multikernel.weight_sets import LpBall
 
 WEIGHTS = ("shared", "per-class")
+GROUP_SOLVERS = {"auto": group_newton, "newton": group_newton, "mirror": mirror_descent}
 
 
 @register("mkl", title="MKL, p = 1", grid={"C": C_GRID}, order=10)
@@ -58,7 +63,8 @@ class MKLClassifier(KernelSVMClassifier):
         objectives, or weights for each task.
     groups : list of lists, or array-like of shape (F,), optional
         Groups of kernels, by index or name, or a label for each kernel. Then the problem is that of VSKL
-        [NDRBBR09]: every group counts, but within a group weights are sparse. p must be 1.
+        [NDRBBR09]: every group counts, but within a group weights are sparse. p is not used; solvers are "mirror", the
+        published mirror descent, and "newton", which "auto" takes.
     multi_class : {"ovr", "ovo"}
         One task per class against the rest, or one per pair of classes.
     class_weight : dict, "balanced" or None
@@ -184,11 +190,17 @@ class MKLClassifier(KernelSVMClassifier):
         LpBall(self.p)
         if self.weights not in WEIGHTS:
             raise ValueError(f'weights={self.weights!r} is not known: use "shared" or "per-class".')
-        if self.groups is not None and (self.p != 1.0 or self.solver != "auto"):
-            raise ValueError(
-                f"groups= is a problem of its own, with p = 1 and a solver of its own; got p={self.p!r} and "
-                f'solver={self.solver!r}. Leave p=1.0 and solver="auto".'
-            )
+        if self.groups is not None:
+            self._check_group_parameters()
+
+    def _check_group_parameters(self) -> None:
+        if self.p != 1.0:
+            raise ValueError(f"groups= is a problem of its own, without p; got p={self.p!r}. Leave p=1.0.")
+        if self.solver not in GROUP_SOLVERS:
+            known = ", ".join(map(repr, GROUP_SOLVERS))
+            raise ValueError(f"with groups= solver is one of {known}, got {self.solver!r}.")
+        if self.nu is not None:
+            raise ValueError("groups= is defined for C-SVMs: leave nu=None.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
         if self.weights == "shared" and tasks.signs.shape[1] > 1:
@@ -199,21 +211,18 @@ class MKLClassifier(KernelSVMClassifier):
             inners = [NuSVM(column, self.nu, sample_weight=sample_weight) for column in tasks.signs.T]
         memory = parse_memory(self.memory)
         if self.groups is not None:
-            from multikernel.vskl import VSKLProblem, parse_groups
-
             groups = parse_groups(self.groups, stack.names)
             return [VSKLProblem(stack, inner, groups, memory) for inner in inners]
         return [MinMaxProblem(stack, inner, LpBall(self.p), memory) for inner in inners]
 
     def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
+        options = {"max_iter": self.max_iter, **(self.solver_options or {})}
         if self.groups is not None:
-            from multikernel.solvers.mirror_descent import mirror_descent
-
-            mirror_descent(problem, monitor, start, max_iter=self.max_iter)
-            return
-        one_task = isinstance(problem.inner, CSVM)
-        solver = find_solver(self.solver, float(self.p), problem.n_kernels, one_task=one_task)
-        solver.run(problem, monitor, start, max_iter=self.max_iter, **(self.solver_options or {}))
+            GROUP_SOLVERS[self.solver](problem, monitor, start, **options)
+        else:
+            one_task = isinstance(problem.inner, CSVM)
+            solver = find_solver(self.solver, float(self.p), problem.n_kernels, one_task=one_task)
+            solver.run(problem, monitor, start, **options)
 
     def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
         weights = np.stack([result.weights for result in results]).astype(np.float64)

@@ -21,8 +21,8 @@ def closed_form(
 
     With ``w_j = g_j Σ_i alpha_i φ_j(x_i)`` the block norms are ``‖w_j‖ = g_j sqrt(q_j(alpha))``, and the weights that
     minimise ``Σ_j ‖w_j‖² / g_j`` over the set are known in closed form. Each step decreases the primal objective;
-    for p > 1 it converges to the optimum, the faster the larger p. A weight that is zero stays zero, so it must not
-    start from zeros, and for p = 1 it is slow. The monitor has the result.
+    for p > 1 it converges to the optimum, the faster the larger p; for p = 1 it is slow. A weight that is zero would stay
+    zero, so zeros in ``start`` are replaced by something small. The monitor has the result.
 
     Parameters
     ----------
@@ -36,6 +36,7 @@ def closed_form(
         Largest number of alternations.
     """
     weights, alpha = problem.start() if start is None else start
+    weights = np.where(weights > 0.0, weights, REVIVED * weights.max(initial=0.0))
     tol = InnerTolerance(monitor)
     for _ in range(max_iter):
         # 1. inner problem, weights fixed, warm-started; no more exact than the weights deserve yet
@@ -46,3 +47,7 @@ def closed_form(
         # 2. weights, alpha fixed
         block_norms = weights * np.sqrt(problem.quadratic_forms(alpha))
         weights = problem.weight_set.weights(block_norms)
+
+
+# Share of the largest weight that a weight of zero gets at the start.
+REVIVED = 1e-3

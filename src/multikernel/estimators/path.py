@@ -1,0 +1,142 @@
+"""Regularisation paths: MKL solutions along C or p, each started from the one before."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from multikernel.estimators.mkl import MKLClassifier
+
+
+@dataclass(frozen=True)
+class MKLPath:
+    """Fitted models along a parameter.
+
+    Parameters
+    ----------
+    parameter : {"C", "p"}
+        What changes along the path.
+    values : ndarray of shape (V,)
+        Its values, in the order asked for.
+    estimators : list of MKLClassifier
+        A fitted model for each value.
+    """
+
+    parameter: str
+    values: NDArray[np.float64]
+    estimators: list[MKLClassifier]
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Kernel weights, shape (V, F), or (V, T, F) where tasks have weights of their own."""
+        return np.stack([model.weights_ for model in self.estimators])
+
+    @property
+    def objectives(self) -> NDArray[np.float64]:
+        """Objectives, summed over problems, shape (V,)."""
+        return np.array([np.sum(model.objective_) for model in self.estimators])
+
+    @property
+    def dual_gaps(self) -> NDArray[np.float64]:
+        """Duality gaps, summed over problems, shape (V,)."""
+        return np.array([np.sum(model.dual_gap_) for model in self.estimators])
+
+    @property
+    def n_kernels(self) -> NDArray[np.intp]:
+        """Kernels with a weight, shape (V,)."""
+        return np.array([model.n_kernels_ for model in self.estimators])
+
+    def scores(self, X: Any, y: ArrayLike) -> NDArray[np.float64]:
+        """Accuracy of each model on ``X`` and ``y``, shape (V,)."""
+        return np.array([model.score(X, y) for model in self.estimators])
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the weights along the path; options are those of ``WeightPathDisplay.plot``."""
+        from multikernel.plotting import WeightPathDisplay
+
+        weights = self.weights if self.weights.ndim == 2 else self.weights.mean(axis=1)
+        names = [str(name) for name in self.estimators[0].kernel_names_]
+        order = np.argsort(self.values)
+        display = WeightPathDisplay(weights[order], names, self.values[order], self.parameter)
+        return display.plot(ax=ax, **options)
+
+
+def mkl_path(
+    estimator: MKLClassifier,
+    X: Any,
+    y: Any,
+    *,
+    C: ArrayLike | None = None,
+    p: ArrayLike | None = None,
+    sample_weight: Any = None,
+) -> MKLPath:
+    """Fit an :class:`MKLClassifier` for several values of C or of p.
+
+    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the solution of the
+    one before: dual coefficients at their bound stay there when C grows.
+
+    Parameters
+    ----------
+    estimator : MKLClassifier
+        All other parameters. It is not changed.
+    X, y, sample_weight
+        As for ``MKLClassifier.fit``.
+    C, p : array-like of shape (V,)
+        The values; one of the two.
+
+    Returns
+    -------
+    path : MKLPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from multikernel import MKLClassifier, mkl_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = mkl_path(MKLClassifier(), X, y, p=[1, 2, 4])
+    >>> path.weights.shape
+    (3, 4)
+    """
+    if (C is None) == (p is None):
+        raise ValueError("give the values of one parameter along the path, C=[...] or p=[...], not both or none.")
+    parameter = "C" if p is None else "p"
+    if parameter == "C" and estimator.nu is not None:
+        raise ValueError(f"with nu={estimator.nu!r} C is not used, so there is no path along it: set nu=None.")
+    values = np.asarray(C if p is None else p, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (np.isfinite(values) | (values == np.inf)).all():
+        raise ValueError(f"{parameter}={values!r} must be a list of numbers, at least one.")
+    order = np.argsort(values, kind="stable")
+    models = dict(zip(order.tolist(), _fits(clone(estimator), X, y, sample_weight, parameter, values[order])))
+    return MKLPath(parameter, values, [models[k] for k in range(len(values))])
+
+
+def _fits(
+    model: MKLClassifier, X: Any, y: Any, sample_weight: Any, parameter: str, values: NDArray[np.float64]
+) -> Iterator[MKLClassifier]:
+    """The fitted models, one after the other; ``model`` is prepared once and copied for each."""
+    model.set_params(**{parameter: float(values[0])})
+    prepared = model._prepare(X, y, sample_weight)
+    previous: Any = None
+    for value in values:
+        fitted = copy.copy(model).set_params(**{parameter: float(value)})
+        fitted._check_parameters()
+        if previous is not None:
+            weights, alpha = previous._previous_solution()
+            start = weights, _grown(alpha, previous.C, fitted.C) if parameter == "C" else alpha
+            fitted._run(prepared, start, fitted.callback, fitted.max_time)
+        else:
+            fitted._run(prepared, None, fitted.callback, fitted.max_time)
+        previous = fitted
+        yield fitted
+
+
+def _grown(alpha: NDArray, old: float, new: float) -> NDArray:
+    """Coefficients for a larger C: those at the bound stay at the bound, the solver restores the sums."""
+    at_bound = np.abs(alpha) >= old * (1.0 - 1e-9)
+    return np.where(at_bound, alpha * (new / old), alpha)
