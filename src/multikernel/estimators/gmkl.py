@@ -19,6 +19,7 @@ from multikernel.generalized import AtParameters, GeneralizedProblem, SumOfKerne
 from multikernel.gram import GramStack, parse_memory
 from multikernel.gram.checks import check_matrix
 from multikernel.inner import CSVM, LabelSVMs
+from multikernel.inner.blas import one_blas_thread
 from multikernel.kernels import RBF, Kernel, default_kernels
 from multikernel.monitor import Result
 from multikernel.regularizers import as_regularizer
@@ -218,7 +219,9 @@ class GMKLClassifier(KernelSVMClassifier):
         if self.psd != "raise" or isinstance(problem.rule, SumOfKernels):
             return
         kernel = problem.kernel(d)
-        if isinstance(kernel, np.ndarray):
+        if not isinstance(kernel, np.ndarray):
+            return
+        with one_blas_thread():
             check_matrix(kernel, f"the combined kernel at weights {np.round(d, 4)}", "raise", PRODUCT_ADVICE)
 
     def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:

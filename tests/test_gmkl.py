@@ -1,0 +1,560 @@
+"""Generalised MKL: gradients, bounds, agreement with other formulations, and the estimator's conduct."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from multikernel import GMKLClassifier, KernelAverageClassifier, gram_stack
+from multikernel.generalized import (
+    GeneralizedProblem,
+    ProductOfKernels,
+    SumOfKernels,
+    as_rule,
+    prepared,
+)
+from multikernel.gram import DenseStack, LazyStack
+from multikernel.gram.blockwise import BlockwiseStack
+from multikernel.inner import CSVM, LabelSVMs
+from multikernel.kernels import RBF, KernelFamily, Laplacian, Linear
+from multikernel.minmax import MinMaxProblem
+from multikernel.monitor import Monitor
+from multikernel.persistence import load, save
+from multikernel.regularizers import L1, Entropy, SquaredL2, as_regularizer, dual_bound
+from multikernel.solvers.closed_form import closed_form
+from multikernel.solvers.spg import spectral_gradient
+from multikernel.weight_sets import LpBall
+
+MEMORY = 1 << 30
+PENALTIES = {"l1": L1(), "l2": SquaredL2(), "entropy": Entropy()}
+IRIS_X, IRIS_y = load_iris(return_X_y=True)
+BINARY_X, BINARY_y = make_classification(100, 6, n_informative=4, flip_y=0.1, random_state=0)
+
+
+class CubicSum:
+    """K(d) = Σ d_k³ K_k: a user's own rule, with as many parameters as kernels."""
+
+    def combine(self, stack, d):
+        return stack.combine(d**3)
+
+    def gradient(self, stack, d, alpha):
+        return 3 * d**2 * stack.quadratic_forms(alpha).reshape(len(d), -1).sum(axis=1)
+
+
+class Quartic:
+    """r(d) = Σ d⁴: a user's own penalty, without a bound."""
+
+    def value(self, d):
+        return float((d**4).sum())
+
+    def gradient(self, d):
+        return 4 * d**3
+
+
+def make_data(n=40, n_kernels=4, seed=0):
+    """Kernels that are sums of squares, kernels exp(-distance), and signs that the first of them explains."""
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(n_kernels, n, 3))
+    sums = factors @ factors.transpose(0, 2, 1) + 0.01 * np.eye(n)
+    differences = factors[:, :, None, 0] - factors[:, None, :, 0]
+    signs = np.where(factors[0, :, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return sums, np.exp(-(differences**2)), signs
+
+
+def make_problem(combination="sum", penalty="l1", reg=1.0, C=2.0, inner=None, **options):
+    sums, products, signs = make_data(**options)
+    rule = as_rule(combination)
+    stack = prepared(rule, DenseStack(products if combination == "product" else sums))
+    inner = CSVM(signs, C) if inner is None else inner(signs)
+    return GeneralizedProblem(stack, inner, rule, as_regularizer(penalty), reg, MEMORY)
+
+
+def solve(problem, tol=1e-6, start=None, max_iter=2000):
+    monitor = Monitor(problem, tol)
+    spectral_gradient(problem, monitor, start, max_iter=max_iter)
+    return monitor.result()
+
+
+# -- gradients and bounds ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+@pytest.mark.parametrize("penalty", [*PENALTIES, Quartic()], ids=str)
+@pytest.mark.parametrize("combination", ["sum", "product", CubicSum()], ids=str)
+def test_gradient_equals_finite_differences(combination, penalty, labels):
+    two = lambda signs: LabelSVMs(np.column_stack([signs, -signs * np.sign(np.arange(len(signs)) - 9.5)]), 2.0)  # noqa: E731
+    problem = make_problem(combination, penalty, 0.7, inner=two if labels == 2 else None)
+    d = np.array([0.5, 0.3, 0.8, 0.2])
+    _, alpha = problem.solve_inner(d, None, 1e-12)
+    step = 1e-5
+    for k, slope in enumerate(problem.gradient(d, alpha)):
+        shift = step * np.eye(4)[k]
+        above, below = (problem.solve_inner(d + s, alpha, 1e-12)[0] for s in (shift, -shift))
+        assert_allclose((above - below) / (2 * step), slope, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
+def test_bound_is_the_best_over_scaled_alpha(penalty):
+    """The definition: max over s of s linear − max over d of ½ s² d·q − r(d), the inner one entry by entry."""
+    q, linear, reg = np.array([3.0, 0.5, 1.2]), 4.0, 0.8
+    grid = np.linspace(1e-9, 60.0, 40_001)
+    values = np.array([reg * penalty.value(np.array([x])) for x in grid])
+
+    def conjugate(s):
+        entries = 0.5 * s**2 * q[:, None] * grid - values
+        attained = entries.argmax(axis=1) < len(grid) - 1  # at the end of the grid it grows without limit
+        return entries.max(axis=1).sum() if attained.all() else np.inf
+
+    best = max(s * linear - conjugate(s) for s in np.linspace(0.0, 1.0, 401))
+    assert_allclose(dual_bound(penalty, reg, linear, q), best, rtol=5e-3)
+
+
+@pytest.mark.parametrize("q", [np.zeros(3), np.array([1e-300, 0.0, 0.0]), np.array([1e6, 1.0, 0.0])], ids=str)
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
+def test_bounds_are_finite_whatever_the_quadratic_forms(penalty, q):
+    assert np.isfinite(dual_bound(penalty, 2.0, 3.0, q))
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_certificate_brackets_the_optimum_for_any_parameters_and_alpha(penalty):
+    problem = make_problem("sum", penalty)
+    optimum = conic_optimum(problem, penalty)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        d = problem.project(rng.exponential(size=4))
+        alpha = problem.inner.repair(rng.normal(size=len(problem.stack)))
+        certificate = problem.certificate(d, alpha)
+        assert certificate.dual <= optimum * (1 + 1e-6)
+        assert certificate.primal >= optimum * (1 - 1e-6)
+
+
+def test_a_nearly_constant_kernel_certifies_nothing_by_rounding():
+    svm = CSVM([1.0, -1.0, 1.0, -1.0], C=1.0)
+    alpha = np.array([1.0, -1.0, 1.0, -1.0])
+    scores = np.array([1e-200, 0.0, 1e-200, 0.0])  # what rounding leaves of K @ alpha
+    assert_allclose(svm.certificate(scores, alpha).primal, 4.0)
+
+
+# -- sums: agreement with other formulations -------------------------------------------------------------------------
+
+
+def conic_optimum(problem, penalty):
+    """max over alpha of linear − conjugate of the penalty at ½ q, by a conic solver."""
+    signs, n, reg = problem.inner.signs, len(problem.stack), problem.reg
+    alpha = cp.Variable(n)
+    roots = [np.linalg.cholesky(K + 1e-12 * np.eye(n)) for K in problem.stack.to_array()]
+    q = cp.hstack([cp.sum_squares(root.T @ alpha) for root in roots])
+    y = cp.multiply(signs, alpha)
+    constraints = [y >= 0, y <= problem.inner.C, cp.sum(alpha) == 0]
+    if penalty == "l1":
+        value = cp.sum(y)
+        constraints.append(q <= 2 * reg)
+    elif penalty == "l2":
+        value = cp.sum(y) - cp.sum(cp.square(q)) / (8 * reg)
+    else:
+        value = cp.sum(y) - reg * cp.sum(cp.exp(q / (2 * reg) - 1))
+    return cp.Problem(cp.Maximize(value), constraints).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("reg", [0.05, 1.0, 30.0])
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_sums_reach_the_optimum_of_a_conic_solver(penalty, reg):
+    problem = make_problem("sum", penalty, reg)
+    result = solve(problem)
+    assert result.converged
+    assert problem.inner.violation(result.alpha) == 0.0
+    assert_allclose(result.certificate.primal, conic_optimum(problem, penalty), rtol=3e-6)
+
+
+@pytest.mark.parametrize("reg", [0.1, 5.0])
+def test_squared_l2_penalty_is_l2_norm_mkl_on_scaled_kernels(reg):
+    """With rho = ‖d‖₂ at the solution, J(d) is the optimum over the ball of radius rho, attained at d / rho."""
+    problem = make_problem("sum", "l2", reg)
+    result = solve(problem, 1e-8)
+    rho = np.linalg.norm(result.weights)
+    ball = MinMaxProblem(DenseStack(rho * problem.stack.to_array()), problem.inner, LpBall(2.0), MEMORY)
+    monitor = Monitor(ball, 1e-8)
+    closed_form(ball, monitor)
+    expected = monitor.result()
+    assert_allclose(result.certificate.primal - 0.5 * reg * rho**2, expected.certificate.primal, rtol=1e-6)
+    assert_allclose(result.weights / rho, expected.weights, atol=1e-3)
+
+
+@pytest.mark.parametrize("reg", [1.0, 50.0])
+def test_l1_penalty_is_l1_norm_mkl_on_scaled_kernels(reg):
+    problem = make_problem("sum", "l1", reg)
+    result = solve(problem, 1e-7)
+    rho = result.weights.sum()
+    ball = MinMaxProblem(DenseStack(rho * problem.stack.to_array()), problem.inner, LpBall(1.0), MEMORY)
+    certificate = ball.certificate(result.weights / rho, result.alpha)
+    assert certificate.relative_gap <= 1e-5  # so d / rho is optimal there, whoever found it
+    assert_allclose(certificate.primal, result.certificate.primal - reg * rho, rtol=1e-6)
+
+
+def test_a_penalty_that_no_kernel_is_worth_leaves_zero_weights():
+    problem = make_problem("sum", "l1", 1e6)
+    result = solve(problem)
+    assert result.converged
+    assert_array_equal(result.weights, 0.0)
+    smaller_class = min((problem.inner.signs > 0).sum(), (problem.inner.signs < 0).sum())
+    assert_allclose(result.certificate.primal, 2 * problem.inner.C * smaller_class)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_the_scale_of_kernels_is_made_up_for_by_the_penalty(scale):
+    """J(Σ d K) + reg Σ d with kernels times s is the same problem in d/s with reg s."""
+    problem = make_problem("sum", "l1")
+    scaled = GeneralizedProblem(
+        DenseStack(scale * problem.stack.to_array()), problem.inner, SumOfKernels(), L1(), scale, MEMORY
+    )
+    first, second = solve(problem, 1e-7), solve(scaled, 1e-7)
+    assert second.converged
+    assert_allclose(second.certificate.primal, first.certificate.primal, rtol=1e-6)
+    assert_allclose(scale * second.weights, first.weights, rtol=1e-2, atol=1e-3)
+
+
+def test_single_precision_kernels_reach_the_same_optimum():
+    problem = make_problem("sum", "l2")
+    single = GeneralizedProblem(
+        DenseStack(problem.stack.to_array().astype(np.float32)),
+        problem.inner,
+        SumOfKernels(),
+        SquaredL2(),
+        1.0,
+        MEMORY,
+    )
+    result = solve(single, 1e-4)
+    assert result.converged
+    assert_allclose(result.certificate.primal, solve(problem).certificate.primal, rtol=2e-4)
+
+
+# -- products --------------------------------------------------------------------------------------------------------
+
+
+def test_product_with_one_feature_is_a_search_over_the_width():
+    _, kernels, signs = make_data(n_kernels=1)
+    reg, svm, squares = 0.5, CSVM(signs, 2.0), -np.log(kernels[0])
+    problem = make_problem("product", "l1", reg, n_kernels=1)
+    result = solve(problem)
+
+    def objective(width):
+        return svm.solve(np.exp(-width * squares), tol=1e-10)[0] + reg * width
+
+    nearby = minimize_scalar(objective, bounds=(0.3 * result.weights[0], 3 * result.weights[0]), method="bounded")
+    assert result.stopped == "stationary"
+    assert_allclose(result.weights[0], nearby.x, rtol=1e-3)
+    assert_allclose(result.certificate.primal, nearby.fun, rtol=1e-6)
+    grid = [objective(width) for width in np.geomspace(1e-3, 1e2, 60)]
+    assert result.certificate.primal <= min(grid) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_products_end_at_stationary_points_and_claim_no_more(penalty):
+    problem = make_problem("product", penalty)
+    result = solve(problem)
+    assert result.stopped == "stationary"
+    assert not result.converged
+    assert np.isnan(result.certificate.gap)
+    assert result.certificate.stationarity <= 1e-6
+    assert all("stationarity" in row for row in result.history)
+    # a stationary point by its definition: no small step along minus the gradient lowers the objective
+    value, alpha = problem.solve_inner(result.weights, result.alpha, 1e-10)
+    gradient = problem.gradient(result.weights, alpha)
+    for step in (1e-3, 1e-2, 1e-1):
+        there = problem.project(result.weights - step * gradient)
+        assert problem.solve_inner(there, alpha, 1e-10)[0] >= value * (1 - 1e-8)
+
+
+def test_a_loose_svm_is_not_taken_for_a_stationary_point():
+    problem = make_problem("product")
+    d = solve(problem).weights
+    assert problem.certificate(d, problem.inner.start()).stationarity > 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_features_that_do_not_matter_get_a_width_of_about_zero(seed):
+    X = np.random.default_rng(seed).normal(size=(900, 8))
+    y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1.4
+    model = GMKLClassifier(combination="product", reg=40.0).fit(X[:300], y[:300])
+    assert model.stationarity_ <= model.tol
+    assert model.weights_[2:].max() < 0.05 * model.weights_[:2].min()
+    equal_widths = KernelAverageClassifier([RBF(columns=[k]) for k in range(8)], how="product").fit(X[:300], y[:300])
+    assert model.score(X[300:], y[300:]) > equal_widths.score(X[300:], y[300:]) + 0.03
+
+
+def test_exponents_are_the_widths_of_the_features():
+    model = GMKLClassifier(combination="product", reg=5.0).fit(BINARY_X[:70], BINARY_y[:70])
+    bandwidths = np.array([((column[:, None] - column) ** 2).mean() for column in BINARY_X[:70].T])
+    gammas = model.weights_ / bandwidths
+    squares = (BINARY_X[70:, None, :] - BINARY_X[model.support_]) ** 2
+    scores = np.exp(-squares @ gammas) @ model.dual_coef_[0] + model.intercept_[0]
+    assert_allclose(model.decision_function(BINARY_X[70:]), scores, atol=1e-9)
+
+
+def test_kernels_with_negative_entries_have_no_product():
+    with pytest.raises(ValueError, match=r'kernel "linear" has .* negative ones here, the lowest -'):
+        GMKLClassifier([RBF(), Linear()], "product").fit(BINARY_X, BINARY_y)
+
+
+def test_zero_entries_count_as_the_smallest_number():
+    K = np.stack([np.eye(3), np.full((3, 3), 0.5)])
+    rule = ProductOfKernels()
+    combined = rule.combine(rule.prepare(DenseStack(K)), np.array([0.0, 1.0]))
+    assert_allclose(combined, 0.5)
+    combined = rule.combine(rule.prepare(DenseStack(K)), np.array([1.0, 1.0]))
+    assert_allclose(combined, 0.5 * np.eye(3), atol=1e-300)
+
+
+def test_large_kernel_entries_do_not_overflow_the_search():
+    """Powers of entries above one grow without limit; steps that go too far are taken back."""
+    _, kernels, signs = make_data()
+    rule = ProductOfKernels()
+    stack = rule.prepare(DenseStack(1e30 * kernels))
+    result = solve(GeneralizedProblem(stack, CSVM(signs, 2.0), rule, L1(), 1.0, MEMORY), 1e-3)
+    assert np.isfinite(result.certificate.primal)
+    assert result.stopped == "stationary"
+
+
+def test_a_product_that_is_not_positive_semi_definite_is_an_error():
+    block = np.array([[1.0, 0.8, 0.3], [0.8, 1.0, 0.8], [0.3, 0.8, 1.0]])
+    K = np.kron(np.eye(4), block) + 1e-9
+    assert np.linalg.eigvalsh(K)[0] > 0 > np.linalg.eigvalsh(K**0.1)[0] + 1e-3
+    X = np.stack([K] + 9 * [np.ones((12, 12))], axis=-1)  # the start gives each the exponent 0.1
+    y = np.tile([0, 1, 0], 4)
+    with pytest.raises(ValueError, match=r"the combined kernel at weights .* is not positive semi-definite"):
+        GMKLClassifier("precomputed", "product").fit(X, y)
+
+
+# -- the estimator ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sum", "product"])
+def combination(request):
+    return request.param
+
+
+FAMILY = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Laplacian(columns=[0])]
+
+
+@pytest.mark.parametrize("weights", ["shared", "per-class"])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_precomputed_kernels_give_the_same_model_as_features(combination, multi_class, weights):
+    family = KernelFamily.fit(FAMILY, IRIS_X[::2])
+    train, test = family.evaluate(IRIS_X[::2]), family.evaluate(IRIS_X[1::2], IRIS_X[::2])
+    options = {"multi_class": multi_class, "weights": weights, "C": 10.0}
+    by_features = GMKLClassifier(FAMILY, combination, **options).fit(IRIS_X[::2], IRIS_y[::2])
+    by_kernels = GMKLClassifier("precomputed", combination, **options).fit(np.moveaxis(train, 0, -1), IRIS_y[::2])
+    scores = by_features.decision_function(IRIS_X[1::2])
+    assert_allclose(by_kernels.decision_function(np.moveaxis(test, 0, -1)), scores, atol=1e-9)
+    assert by_features.score(IRIS_X[1::2], IRIS_y[1::2]) > 0.9
+    assert by_features.weights_.shape == ((3,) if weights == "shared" else (3, 3))
+    assert by_features.dual_coef_.shape[0] == 3
+
+
+def test_shared_weights_minimise_the_sum_of_the_objectives(combination):
+    """Weights per class can only be better together, and alone are those of the binary problem."""
+    options = {"combination": combination, "C": 5.0, "reg": 2.0, "tol": 1e-6}
+    shared = GMKLClassifier(FAMILY, **options).fit(IRIS_X, IRIS_y)
+    own = GMKLClassifier(FAMILY, weights="per-class", **options).fit(IRIS_X, IRIS_y)
+    penalties = own.weights_.sum(axis=1)
+    assert shared.objective_ >= (own.objective_ - 2.0 * penalties).sum() * (1 - 1e-5)
+    for t in range(3):
+        alone = GMKLClassifier(FAMILY, **options).fit(IRIS_X, IRIS_y == t)
+        assert_allclose(alone.objective_, own.objective_[t], rtol=1e-5)
+    rule, family = as_rule(combination), KernelFamily.fit(FAMILY, IRIS_X)
+    stack = prepared(rule, DenseStack(family.evaluate(IRIS_X)))
+    svms = [CSVM(np.where(IRIS_y == t, 1.0, -1.0), 5.0) for t in range(3)]
+
+    def total(d):
+        return sum(svm.solve(rule.combine(stack, d), tol=1e-9)[0] for svm in svms) + 2.0 * d.sum()
+
+    assert_allclose(total(shared.weights_), shared.objective_, rtol=1e-5)
+    for k in range(3):
+        shift = 0.02 * shared.weights_.max() * np.eye(3)[k]
+        assert total(shared.weights_ + shift) >= shared.objective_ * (1 - 1e-6)
+        assert total(np.maximum(shared.weights_ - shift, 0.0)) >= shared.objective_ * (1 - 1e-6)
+
+
+def test_memory_budget_changes_storage_not_the_model(combination):
+    options = {"kernels": FAMILY, "combination": combination, "tol": 1e-5}
+    dense = GMKLClassifier(**options).fit(BINARY_X, BINARY_y)
+    lazy = GMKLClassifier(**options, memory="40kB").fit(BINARY_X, BINARY_y)
+    assert_allclose(lazy.objective_, dense.objective_, rtol=2e-5)
+    assert_allclose(lazy.decision_function(BINARY_X), dense.decision_function(BINARY_X), atol=2e-2)
+
+
+def test_stacks_beyond_the_budget_are_read_through_logarithms():
+    family = KernelFamily.fit(FAMILY, BINARY_X)
+    lazy, dense = LazyStack(family, BINARY_X, memory=0), DenseStack(family.evaluate(BINARY_X))
+    rule, d = ProductOfKernels(), np.array([0.3, 1.2, 0.0])
+    through = rule.prepare(lazy)
+    assert isinstance(through, BlockwiseStack)
+    expected = np.prod(family.evaluate(BINARY_X) ** d[:, None, None], axis=0)
+    assert_allclose(rule.combine(through, d), expected, rtol=1e-12)
+    assert_allclose(rule.combine(rule.prepare(dense), d), expected, rtol=1e-12)
+    assert_allclose(rule.diagonal(through, d), 1.0)
+    alpha = np.random.default_rng(0).normal(size=(100, 2)) * (np.arange(100) % 3 == 0)[:, None]
+    expected = rule.gradient(rule.prepare(dense), d, alpha)
+    assert_allclose(rule.gradient(through, d, alpha), expected, rtol=1e-10)
+
+
+def test_combinations_and_penalties_of_ones_own_are_used():
+    model = GMKLClassifier(FAMILY, CubicSum(), Quartic(), reg=0.5, tol=1e-5).fit(BINARY_X, BINARY_y)
+    assert np.isnan(model.dual_gap_)
+    assert model.stationarity_ <= 1e-5
+    K = np.tensordot(model.weights_**3, KernelFamily.fit(FAMILY, BINARY_X).evaluate(BINARY_X), axes=1)
+    value, _ = CSVM(np.where(BINARY_y == 1, 1.0, -1.0), 1.0).solve(K, tol=1e-9)
+    assert_allclose(model.objective_, value + 0.5 * (model.weights_**4).sum(), rtol=1e-5)
+    assert_allclose(
+        model.decision_function(BINARY_X), K[:, model.support_] @ model.dual_coef_[0] + model.intercept_, atol=1e-9
+    )
+    lazy = clone(model).set_params(memory="40kB").fit(BINARY_X, BINARY_y)
+    assert_allclose(lazy.objective_, model.objective_, rtol=1e-4)
+
+
+def test_a_penalty_without_a_bound_stops_at_stationary_points():
+    model = GMKLClassifier(FAMILY, "sum", Quartic(), tol=1e-6).fit(BINARY_X, BINARY_y)
+    assert np.isnan(model.dual_gap_)
+    assert not model.converged_
+    assert model.stationarity_ <= 1e-6
+
+
+def test_a_gradient_of_the_wrong_shape_is_an_error():
+    class Short(CubicSum):
+        def gradient(self, stack, d, alpha):
+            return np.zeros(1)
+
+    with pytest.raises(ValueError, match="expected 3 finite numbers"):
+        GMKLClassifier(FAMILY, Short()).fit(BINARY_X, BINARY_y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"combination": "quotient"}, "combination='quotient' is not known"),
+        ({"regularizer": "l3"}, "regularizer='l3' is not known"),
+        ({"reg": 0.0}, "reg=0.0 must be a positive number"),
+        ({"weights": "own"}, "weights='own' is not known"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GMKLClassifier(**parameters).fit(BINARY_X, BINARY_y)
+
+
+def test_a_fit_that_was_cut_short_warns_with_what_it_reached(combination):
+    measure = "duality gap" if combination == "sum" else "stationarity"
+    with pytest.warns(ConvergenceWarning, match=f"max_iter was reached at a relative {measure} of [0-9]"):
+        model = GMKLClassifier(FAMILY, combination, max_iter=1, tol=1e-8).fit(BINARY_X, BINARY_y)
+    assert not model.converged_
+    with pytest.warns(ConvergenceWarning, match=f"max_time was reached at a relative {measure} of [0-9]"):
+        GMKLClassifier(FAMILY, combination, max_time=1e-9).fit(BINARY_X, BINARY_y)
+
+
+def test_no_warning_at_a_stationary_point(recwarn):
+    model = GMKLClassifier(FAMILY, "product").fit(BINARY_X, BINARY_y)
+    assert not [w for w in recwarn if issubclass(w.category, ConvergenceWarning)]
+    assert not model.converged_
+    assert model.history_[-1]["stationarity"] == model.stationarity_ <= model.tol
+
+
+def test_warm_start_goes_on_from_the_last_solution(combination):
+    model = GMKLClassifier(FAMILY, combination, warm_start=True, tol=1e-5).fit(BINARY_X, BINARY_y)
+    first = model.n_iter_
+    objective = model.objective_
+    model.fit(BINARY_X, BINARY_y)
+    assert model.n_iter_ <= min(2, first)
+    assert_allclose(model.objective_, objective, rtol=1e-6)
+
+
+def test_sample_weights_stand_for_repetitions():
+    counts = np.arange(100) % 3
+    repeated = np.repeat(np.arange(100), counts)
+    kernels = [RBF(bandwidth=2.0), RBF(bandwidth=10.0)]
+    weighted = GMKLClassifier(kernels, tol=1e-8).fit(BINARY_X, BINARY_y, sample_weight=counts)
+    copied = GMKLClassifier(kernels, tol=1e-8).fit(BINARY_X[repeated], BINARY_y[repeated])
+    assert_allclose(weighted.objective_, copied.objective_, rtol=1e-7)
+    assert_allclose(weighted.decision_function(BINARY_X), copied.decision_function(BINARY_X), atol=1e-3)
+
+
+def test_checkpoint_of_a_stopped_fit_is_taken_up(combination, tmp_path):
+    path = tmp_path / "state.npz"
+    options = {"kernels": FAMILY, "combination": combination, "tol": 1e-6, "checkpoint": path}
+    with pytest.warns(ConvergenceWarning, match="the callback asked to stop"):
+        GMKLClassifier(**options, callback=lambda row: row["iteration"] == 3).fit(BINARY_X, BINARY_y)
+    assert path.exists()
+    resumed = GMKLClassifier(**options).fit(BINARY_X, BINARY_y)
+    straight = GMKLClassifier(**{**options, "checkpoint": None}).fit(BINARY_X, BINARY_y)
+    assert not path.exists()
+    assert_allclose(resumed.objective_, straight.objective_, rtol=3e-6)
+    assert [row["iteration"] for row in resumed.history_] == list(range(resumed.n_iter_))
+
+
+def test_contributions_of_kernels_add_up_to_the_decision():
+    model = GMKLClassifier(FAMILY).fit(BINARY_X, BINARY_y)
+    parts = model.kernel_contributions(BINARY_X)
+    assert_allclose(parts.sum(axis=1) + model.intercept_, model.decision_function(BINARY_X))
+    assert not hasattr(GMKLClassifier(combination="product"), "kernel_contributions")
+
+
+def test_grid_search_over_penalties_works_on_features_and_kernels(combination):
+    grid = {"reg": [0.1, 10.0], "C": [1.0]}
+    search = GridSearchCV(GMKLClassifier(FAMILY, combination), grid, cv=3).fit(BINARY_X, BINARY_y)
+    kernels = gram_stack(BINARY_X, FAMILY)
+    scores = cross_val_score(GMKLClassifier("precomputed", combination), kernels, BINARY_y, cv=3)
+    assert search.best_score_ > 0.6
+    assert scores.mean() > 0.6
+    widths = GridSearchCV(GMKLClassifier(FAMILY, combination), {"kernels__0__bandwidth": [1.0, 5.0]}, cv=2)
+    assert widths.fit(BINARY_X, BINARY_y).best_estimator_.kernels[0].bandwidth in (1.0, 5.0)
+
+
+@pytest.mark.parametrize("weights", ["shared", "per-class"])
+def test_pickles_and_model_files_predict_the_same(combination, weights, tmp_path):
+    model = GMKLClassifier(FAMILY, combination, Entropy(), weights=weights).fit(IRIS_X, IRIS_y)
+    save(model, tmp_path / "model.mkl")
+    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mkl")):
+        assert_array_equal(copy.decision_function(IRIS_X), model.decision_function(IRIS_X))
+        assert copy.regularizer == Entropy()
+
+
+def test_objects_of_ones_own_are_stored_if_trusted(tmp_path):
+    model = GMKLClassifier(FAMILY, CubicSum(), Quartic()).fit(BINARY_X, BINARY_y)
+    save(model, tmp_path / "model.mkl", trusted=[CubicSum, Quartic])
+    copy = load(tmp_path / "model.mkl", trusted=[CubicSum, Quartic])
+    assert_array_equal(copy.decision_function(BINARY_X), model.decision_function(BINARY_X))
+
+
+def test_default_product_has_a_width_for_each_column_of_a_frame():
+    frame = pd.DataFrame(IRIS_X, columns=["a", "b", "c", "d"])
+    model = GMKLClassifier(combination="product").fit(frame, IRIS_y)
+    assert model.weights_.shape == (4,)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert model.score(frame, IRIS_y) > 0.9
+    plain = GMKLClassifier(combination="product").fit(IRIS_X, IRIS_y)
+    assert_array_equal(plain.decision_function(IRIS_X), model.decision_function(frame))
+
+
+WEIGHTS_DIFFER = (
+    "bandwidths and normalisation look at the samples, not at their weights; with fixed kernels the equivalence is "
+    "tested above"
+)
+
+
+@parametrize_with_checks(
+    [GMKLClassifier(), GMKLClassifier(combination="product", regularizer="l2", reg=10.0, weights="per-class")],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_DIFFER,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_DIFFER,
+    },
+)
+def test_estimator_follows_scikit_learn(estimator, check):
+    check(estimator)
