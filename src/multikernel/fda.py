@@ -48,7 +48,7 @@ class DenseSystem:
     """
 
     def __init__(self, stack: GramStack, reg: float):
-        self.stack, self.reg = stack, reg
+        self.stack, self.reg, self.n_kernels = stack, reg, stack.n_kernels
         self._weights: NDArray | None = None
         self._kernel: NDArray = np.empty((0, 0))
         self._factor: CholeskyFactor | None = None
@@ -83,7 +83,7 @@ class DenseSystem:
 
     def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
         """``⟨alpha, K_j alpha⟩ = ⟨K_j, alpha alpha'⟩``, shape (F,): one pass over the kernels for all columns."""
-        return np.maximum(self.stack.inner_products(alpha @ alpha.T), 0.0)
+        return np.maximum(self.stack.symmetric_products(alpha @ alpha.T), 0.0)
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
@@ -115,7 +115,7 @@ class LowRankSystem:
         self.owner = np.repeat(np.arange(stack.n_kernels), [f.shape[1] for f in stack.row_features])
         self.n_kernels, self.reg = stack.n_kernels, reg
         self.products = self.features.T @ self.features
-        self._weights: NDArray | None = None
+        self._weights = np.empty(0)
         self._factor: CholeskyFactor | None = None
 
     def with_reg(self, reg: float) -> LowRankSystem:
@@ -123,7 +123,7 @@ class LowRankSystem:
         other = object.__new__(LowRankSystem)
         other.features, other.owner, other.products = self.features, self.owner, self.products
         other.n_kernels, other.reg = self.n_kernels, reg
-        other._weights, other._factor = None, None
+        other._weights, other._factor = np.empty(0), None
         return other
 
     def _roots(self, weights: NDArray) -> NDArray:
@@ -150,7 +150,7 @@ class LowRankSystem:
     def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
         """``‖Φ_j' alpha‖²``, shape (F,)."""
         squares = ((self.features.T @ alpha) ** 2).sum(axis=1)
-        return np.bincount(self.owner, squares, minlength=self.n_kernels)
+        return np.bincount(self.owner, squares, minlength=self.n_kernels).astype(np.float64)
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F), from products of features alone."""
@@ -171,14 +171,14 @@ class LowRankSystem:
 
 
 def fda_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRankSystem:
-    """The system that is cheaper for a stack; an error if an (n, n) matrix is needed and does not fit in ``memory``."""
+    """The cheaper system for a stack; an error if an (n, n) matrix is needed and does not fit in ``memory``."""
     n = len(stack)
     if isinstance(stack, LowRankStack) and sum(f.shape[1] for f in stack.row_features) < n:
         return LowRankSystem(stack, reg)
     if 2 * 8 * n**2 > memory:
         raise MemoryError(
-            f"Fisher discriminant analysis of {n} samples factorises an (n, n) matrix, {format_bytes(16 * n**2)} with its "
-            f"kernel, but memory allows {format_bytes(memory)}. Use kernels with explicit features, as in "
+            f"Fisher discriminant analysis of {n} samples factorises an (n, n) matrix: {format_bytes(16 * n**2)} with "
+            f"its kernel, but memory allows {format_bytes(memory)}. Use kernels with explicit features, such as "
             "Nystroem(RBF(), rank=200), fewer samples, or raise memory=."
         )
     return DenseSystem(stack, reg)
@@ -212,6 +212,11 @@ class FDAProblem:
     ):
         self.system, self.inner, self.weight_set, self.n_kernels = system, inner, weight_set, n_kernels
         self._last: tuple[NDArray, NDArray] | None = None
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.system.n_kernels
 
     def start(self) -> tuple[NDArray, Matrix]:
         """Equal weights, and the alpha of a kernel that is zero."""

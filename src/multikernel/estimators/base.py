@@ -123,6 +123,10 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
             title=type(self).__name__,
         )
         results = session.run(problems, self._solve, _starts(previous, len(problems)))
+        self._make_attributes(problems, results)
+
+    def _make_attributes(self, problems: Sequence[Any], results: list[Result]) -> None:
+        """Make fitted attributes of the solutions."""
         self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
 
     def _check_parameters(self) -> None:

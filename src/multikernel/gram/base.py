@@ -135,16 +135,20 @@ class GramStack(ABC):
         scores = self.take(rows=support).apply(alpha)
         return np.einsum("fi...,i...->f...", scores, alpha[support])
 
-    def inner_products(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``Σ_il K_j[i, l] matrix[i, l]`` with a symmetric matrix (n, n), shape (F,). Square stacks only.
-
-        With ``matrix = A @ A.T`` these are the quadratic forms of A's columns, summed, in one pass however many.
-        """
-        self._require_square("inner_products")
+    def inner_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``Σ_il W_il K_j[i, l]`` for each kernel, shape (F,), given W of shape (rows, columns)."""
         total = np.zeros(self.n_kernels)
         for indices, block in self.blocks():
-            total += np.einsum("fil,il->f", block, matrix[indices], dtype=np.float64)
+            total += np.einsum("fil,il->f", block, W[indices], dtype=np.float64)
         return total
+
+    def symmetric_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``inner_products`` of a square stack with a symmetric W: half the reading, where the storage allows it.
+
+        With ``W = A @ A.T`` these are the quadratic forms of A's columns, summed, in one pass however many.
+        """
+        self._require_square("symmetric_products")
+        return self.inner_products(W)
 
     # -- indexing as scikit-learn does it ---------------------------------------------------------------------
 

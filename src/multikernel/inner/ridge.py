@@ -12,8 +12,8 @@ Matrix = NDArray[np.float64]
 class CholeskyFactor:
     """``K + λI`` factorised in double precision.
 
-    A kernel that is indefinite by more than λ, be it by the rounding of single precision, has no Cholesky factor. Then its
-    negative eigenvalues are set to zero; the certificate, which reads the kernel itself, tells what that changed.
+    A kernel that is indefinite by more than λ, if only by rounding to single precision, has no Cholesky factor. Then
+    its negative eigenvalues are set to zero; the certificate, which reads the kernel itself, tells what that changed.
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ Vector = NDArray[np.float64]
 
 # Halvings of a step, and the share of the decrease predicted that is enough.
 MOST_HALVINGS, ENOUGH = 8, 1e-3
-# Least number of mixed discriminants in the curvature.
-FEWEST_MIXTURES = 4
+# Least number of mixed discriminants in the curvature, and multiplications that take no time worth saving.
+FEWEST_MIXTURES, NOTHING = 4, 1e7
 
 
 def fda_newton(
@@ -46,23 +46,27 @@ def fda_newton(
     """
     weights = problem.start()[0] if start is None else start[0]
     value, alpha = problem.solve_inner(weights)
+    random = np.random.default_rng(0)
     for _ in range(max_iter):
         if monitor(weights, alpha):
             return
         # 1. the quadratic model
         gradient = -0.5 * problem.quadratic_forms(alpha)
-        curvature = problem.curvature(weights, mixtures(alpha, problem.n_kernels))
+        curvature = problem.curvature(weights, mixtures(alpha, problem.n_kernels, random))
         # 2. its minimum over the ball
         target = minimise_model(curvature, gradient, weights, problem.weight_set)
         # 3. as far towards it as J falls
         found = _search(problem, weights, value, target, gradient)
+        if found is None:  # the model misled: the closed-form weights decrease J as long as anything does
+            target = problem.weight_set.weights(weights * np.sqrt(problem.quadratic_forms(alpha)))
+            found = _search(problem, weights, value, target, gradient)
         if found is None:
             monitor.stopped = "rounding"
             return
         weights, value, alpha = found
 
 
-def mixtures(alpha: NDArray, n_kernels: int) -> NDArray[np.float64]:
+def mixtures(alpha: NDArray, n_kernels: int, random: np.random.Generator) -> NDArray[np.float64]:
     """Columns whose quadratic forms add up like those of alpha's columns, shape (n, m).
 
     All columns, unless their products with the kernels would cost more than a factorisation; then as many random sums
@@ -71,9 +75,9 @@ def mixtures(alpha: NDArray, n_kernels: int) -> NDArray[np.float64]:
     """
     n, c = alpha.shape
     m = max(FEWEST_MIXTURES, n // (6 * n_kernels))
-    if c <= m:
+    if c <= m or n_kernels * n**2 * c <= NOTHING:
         return alpha
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(c, m))
+    signs = random.choice([-1.0, 1.0], size=(c, m))
     return alpha @ (signs / np.sqrt(m))
 
 
@@ -91,10 +95,10 @@ def minimise_model(curvature: NDArray, gradient: Vector, weights: Vector, ball: 
 def _on_simplex(H: NDArray, cost: Vector) -> Vector:
     """Least point of ``cost·h + ½ h'Hh`` with ``h ≥ 0, Σ h = 1``, with exact zeros.
 
-    Non-negative least squares of ``R h − t``, R'R = H, R't = −cost, and of the sum, whose weight is raised. J falls with
-    every weight, so at the optimum the sum is 1, and adding a constant to the cost changes nothing.
+    Non-negative least squares of ``R h − t``, with R'R = H and R't = −cost, and of the sum, at a high price. On the
+    simplex a constant added to the cost changes nothing; it is chosen so that the sum is not fought against.
     """
-    shift = cost - cost.max() - 1.0  # all negative: more weight is better, so that the sum is not fought against
+    shift = cost - cost.max() - 1.0
     values, vectors = np.linalg.eigh(H)
     roots = np.sqrt(np.maximum(values, 1e-14 * max(float(values[-1]), 1e-300)))
     R, t = roots[:, None] * vectors.T, -(vectors.T @ shift) / roots
@@ -136,7 +140,7 @@ def _search(
     """Weights, J and alpha at the first of the steps 1, ½, ¼, … that decreases J enough; None if none does."""
     direction = target - weights
     slope = float(gradient @ direction)
-    if not slope < 0.0:
+    if not slope < 0.0:  # also if the target is not a number
         return None
     step = 1.0
     for _ in range(MOST_HALVINGS):
