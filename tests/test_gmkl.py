@@ -407,6 +407,16 @@ def test_stacks_beyond_the_budget_are_read_through_logarithms():
     assert_allclose(rule.gradient(through, d, alpha), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [None, [0, 2, 2], [5]], ids=str)
+def test_inner_products_with_a_matrix_are_sums_over_entries(columns, dtype):
+    rng = np.random.default_rng(0)
+    K = rng.normal(size=(3, 7, 7)).astype(dtype)
+    part = DenseStack(K).take([1, 4, 4], columns, [2, 0])
+    W = rng.normal(size=part.shape[:2])
+    assert_allclose(part.inner_products(W), np.einsum("fij,ij->f", part.to_array(), W), rtol=1e-6)
+
+
 def test_combinations_and_penalties_of_ones_own_are_used():
     model = GMKLClassifier(FAMILY, CubicSum(), Quartic(), reg=0.5, tol=1e-5).fit(BINARY_X, BINARY_y)
     assert np.isnan(model.dual_gap_)

@@ -105,11 +105,13 @@ class ProductOfKernels:
             return gradient
         columns = alpha[support].reshape(len(support), -1)
         narrowed = stack.take(support, support)
-        for rows, block in narrowed.blocks():
-            exponents = np.tensordot(d.astype(block.dtype), block, axes=1)
-            weights = np.exp(-exponents) * (columns[rows] @ columns.T)
-            for k in range(len(block)):
-                gradient[k] -= np.einsum("ij,ij->", block[k], weights, dtype=np.float64)
+        for rows in narrowed.row_blocks():
+            part = narrowed.take(rows=rows)
+            if not isinstance(part, DenseStack):
+                part = DenseStack(part.to_array(), symmetric=False)  # read once, used twice
+            weights = self.combine(part, d).astype(np.float64)
+            weights *= columns[rows] @ columns.T
+            gradient -= part.inner_products(weights)
         return gradient
 
 
@@ -134,7 +136,7 @@ class NegativeLog:
         limits = np.finfo(block.dtype)
         for name, values in zip(self.names, block):
             lowest = values.min(initial=0.0)
-            if lowest < -100.0 * limits.eps * np.abs(values).max(initial=0.0):
+            if lowest < 0.0 and lowest < -100.0 * limits.eps * np.abs(values).max():
                 raise ValueError(
                     f'combination="product" needs kernels with positive entries, but kernel "{name}" has '
                     f"{int((values < 0).sum())} negative ones here, the lowest {lowest:.3g}. "

@@ -202,19 +202,33 @@ class DenseStack(GramStack):
 
         return np.sum(over_rows(share, length, work=self.n_kernels * float(len(support)) ** 2), axis=0)
 
-    def inner_products(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    def symmetric_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
         from multikernel.compiled.gram import inner_products_upper
 
-        self._require_square("inner_products")
+        self._require_square("symmetric_products")
         if self._rows is not None:
-            return super().inner_products(matrix)
+            return super().symmetric_products(W)
 
         def share(start: int, stop: int) -> NDArray[np.float64]:
             total = np.zeros(self.n_kernels)
-            inner_products_upper(self._array, self._kernels, matrix, total, start, stop)
+            inner_products_upper(self._array, self._kernels, W, total, start, stop)
             return total
 
-        return np.sum(over_rows(share, len(matrix), work=self.n_kernels * float(len(matrix)) ** 2), axis=0)
+        return np.sum(over_rows(share, len(W), work=self.n_kernels * float(W.size)), axis=0)
+
+    def inner_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``Σ_il W_il K_j[i, l]`` for each kernel, shape (F,), given W of shape (rows, columns)."""
+        from multikernel.compiled.entries import inner_products
+
+        columns = np.arange(self.shape[1]) if self._columns is None else self._columns
+        arguments = (self._array, self._kernels, self._row_ids(), columns, W)
+
+        def share(start: int, stop: int) -> NDArray[np.float64]:
+            total = np.zeros(self.n_kernels)
+            inner_products(*arguments, total, start, stop)
+            return total
+
+        return np.sum(over_rows(share, len(self), work=self.n_kernels * float(W.size)), axis=0)
 
     def _threaded(self, function, arguments: tuple, work: float) -> None:
         over_rows(lambda start, stop: function(*arguments, start, stop), self.shape[0], work=work)
