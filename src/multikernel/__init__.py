@@ -5,6 +5,8 @@ from multikernel.estimators import (
     GMKLClassifier,
     KernelAverageClassifier,
     MKLClassifier,
+    ObscureClassifier,
+    UFOMKLClassifier,
     mkl_path,
 )
 from multikernel.gram import gram_stack
@@ -16,6 +18,8 @@ __all__ = [
     "GMKLClassifier",
     "KernelAverageClassifier",
     "MKLClassifier",
+    "ObscureClassifier",
+    "UFOMKLClassifier",
     "__version__",
     "gram_stack",
     "mkl_path",

@@ -108,7 +108,9 @@ class MulticlassHinge:
         off_label = dual.copy()
         off_label[self._own] = 0.0
         over = dual[self._own] - self.importance
-        return float(max(off_label.max(initial=0.0), over.max(initial=0.0), np.abs(dual.sum(axis=1)).max(initial=0.0)))
+        return float(
+            max(off_label.max(initial=0.0), over.max(initial=0.0), np.abs(dual.sum(axis=1)).max(initial=0.0))
+        )
 
     def linear(self, dual: NDArray) -> float:
         """``-Σ_ir cost[y_i, r] dual_ir``, the linear part of the dual objective."""
@@ -125,7 +127,7 @@ def check_cost(cost: ArrayLike, n_classes: int) -> NDArray[np.float64]:
         )
     if not np.isfinite(cost).all() or cost.min(initial=0.0) < 0.0 or np.abs(np.diagonal(cost)).max(initial=0.0) > 0.0:
         raise ValueError(
-            f"cost must be finite, not negative, and zero on the diagonal; its smallest entry is {cost.min():.3g}, the "
-            f"largest on the diagonal {np.abs(np.diagonal(cost)).max():.3g}."
+            f"cost must be finite, not negative, and zero on the diagonal; its smallest entry is {cost.min():.3g}, "
+            f"the largest on the diagonal {np.abs(np.diagonal(cost)).max():.3g}."
         )
     return cost

@@ -46,9 +46,9 @@ def coordinate_sweep(rows, slot, diagonal, labels, cost, caps, order, threshold,
     """Go over the samples of ``order`` once; returns the sum of their shares of the duality gap as they were met.
 
     Maximises ``-Σ_i Σ_r cost[y_i, r] alpha_ir - ½ Σ_r alpha_r' K alpha_r`` over one row of alpha at a time, with
-    ``alpha_ir <= caps_i [r = y_i]`` and rows that sum to zero, keeping ``scores[r] = K alpha_r``, shape (M, n). A sample whose
-    share is at most ``threshold`` is left alone: looking costs M numbers, a change n for each class that moves.
-    ``rows[slot[i]]`` is the kernel's row of sample i.
+    ``alpha_ir <= caps_i [r = y_i]`` and rows that sum to zero, keeping ``scores[r] = K alpha_r``, shape (M, n). A
+    sample whose share is at most ``threshold`` is left alone: looking costs M numbers, a change n for each class
+    that moves. ``rows[slot[i]]`` is the kernel's row of sample i.
     """
     n_classes = scores.shape[0]
     target, new = np.empty(n_classes), np.empty(n_classes)
@@ -69,6 +69,6 @@ def coordinate_sweep(rows, slot, diagonal, labels, cost, caps, order, threshold,
             if change != 0.0:
                 alpha[i, r] = new[r]
                 line = scores[r]
-                for l in range(row.shape[0]):
-                    line[l] += change * row[l]
+                for m in range(row.shape[0]):
+                    line[m] += change * row[m]
     return total

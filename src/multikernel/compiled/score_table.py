@@ -8,9 +8,9 @@ All of them keep, for each kernel, the scores of every sample under the unscaled
 - ``weights[j]``: the kernel weights that these norms imply, shape (F,).
 
 ``rows`` of shape (F, b, n) holds kernel rows, that of sample i in place ``slot[i]``, or nowhere if ``slot[i] < 0``: a
-function that needs such a row returns the position it got to in ``order``, to be called again once the row is there. A step whose
-margin holds reads F·M numbers of the table; an update reads F·n numbers of the kernels, and reads and writes 2·F·n
-of the table: F·n·(itemsize + 32) bytes.
+function that needs such a row returns the position it got to in ``order``, to be called again once the row is there.
+A step whose margin holds reads F·M numbers of the table; an update reads F·n numbers of the kernels, and reads and
+writes 2·F·n of the table: F·n·(itemsize + 32) bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def refresh_weights(squares, threshold, q, weights):
 
 @njit(cache=True, nogil=True)
 def _most_violating(table, weights, factor, cost, label, i, scores):
-    """Largest ``cost[label, r] + score_r - score_label`` over r != label, its r, and whether r also scores highest."""
+    """Largest ``cost[label, r] + score_r - score_label`` over r != label, its r, and whether the label lost."""
     n_kernels, n_classes = table.shape[0], table.shape[1]
     scores[:] = 0.0
     for j in range(n_kernels):

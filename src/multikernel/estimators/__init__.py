@@ -4,6 +4,17 @@ from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
 from multikernel.estimators.gmkl import GMKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
+from multikernel.estimators.obscure import ObscureClassifier
 from multikernel.estimators.path import MKLPath, mkl_path
+from multikernel.estimators.ufo import UFOMKLClassifier
 
-__all__ = ["BestKernelClassifier", "GMKLClassifier", "KernelAverageClassifier", "MKLClassifier", "MKLPath", "mkl_path"]
+__all__ = [
+    "BestKernelClassifier",
+    "GMKLClassifier",
+    "KernelAverageClassifier",
+    "MKLClassifier",
+    "MKLPath",
+    "ObscureClassifier",
+    "UFOMKLClassifier",
+    "mkl_path",
+]

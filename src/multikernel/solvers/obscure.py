@@ -28,8 +28,8 @@ def obscure(
 ) -> None:
     """Both stages of OBSCURE [OJC10, alg. 1 and alg. 2]; the monitor has the result.
 
-    Samples come in a fresh random order each epoch. Beyond the paper, at each look (epochs 1, 2, 3, 4, 6, 9, …) from numbers
-    that the score table has anyway:
+    Samples come in a fresh random order each epoch. Beyond the paper, at each look (epochs 1, 2, 3, 4, 6, 9, …) from
+    numbers that the score table has anyway:
 
     - the solution is the best so far of the last iterate and of the average of θ since the last doubling of epochs,
       each in its best length;
@@ -41,7 +41,7 @@ def obscure(
     problem : GroupNormProblem
         With ``sparsity`` 0.
     monitor : Monitor
-        Judges the solution at each look.
+        Judges the solution when the epochs of stage 2 have doubled.
     start : (weights, alpha), optional
         Start stage 2 here instead of running stage 1.
     max_iter : int
@@ -110,13 +110,15 @@ def pegasos(
 def online_stage(state: ScoreTable, rng: np.random.Generator, eta: float, max_epochs: int) -> int:
     """Stage 1 [OJC10, alg. 1] until an epoch passes without an update; returns the number of epochs."""
     n = len(state.problem.loss)
-    for epoch in range(1, max_epochs + 1):
+    epochs = 0
+    quiet = False
+    while epochs < max_epochs and not quiet:
         before = state.updates
         state.online(rng.permutation(n), eta)
-        if state.updates == before:
-            break
+        quiet = state.updates == before
+        epochs += 1
     state.settle()
-    return epoch
+    return epochs
 
 
 def as_columns(alpha: NDArray) -> NDArray[np.float64]:
@@ -171,10 +173,10 @@ class Search:
             self._count, self._since = 0, done
 
     def due(self, epoch: int, max_iter: int) -> bool:
-        """Whether to have the solution judged: at each look, or where kernels are recomputed at every second."""
+        """Whether to have the solution judged, which reads all kernels: when the number of epochs has doubled."""
         if epoch < self._next_report and epoch < max_iter:
             return False
-        self._next_report = self.next_look if self.state.kernels.complete else self._first + 2 * (epoch - self._first)
+        self._next_report = self._first + 2 * (epoch - self._first)
         return True
 
     def report(self, monitor: Monitor, epoch: int, stage: int) -> bool:

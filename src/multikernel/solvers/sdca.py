@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import GramStack
 from multikernel.groupnorm import GroupNormProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.obscure import as_columns, online_stage
@@ -30,11 +29,11 @@ def sdca(
     eta: float = 2.0,
     random_state: Any = None,
 ) -> None:
-    """Alternate coordinate ascent on the kernel of the weights with weights in closed form; the monitor has the result.
+    """Alternate coordinate ascent on the weights' kernel with closed-form weights; the monitor has the result.
 
     By duality the problem is a minimum over weights d with ``‖d‖_{p/(2-p)} <= 1`` of the multiclass SVM of [CS01] on
-    ``K(d) = Σ_j d_j K_j``. For fixed d, one row of alpha at a time is maximised exactly, an update costing O(nM) whatever F; then
-    ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``, as in [KBSZ11, eq. (26)]. Stage 1 of OBSCURE finds the start.
+    ``K(d) = Σ_j d_j K_j``. For fixed d, one row of alpha at a time is maximised exactly, an update costing O(nM)
+    whatever F; then ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``, as in [KBSZ11, eq. (26)]. Stage 1 of OBSCURE finds the start.
 
     Parameters
     ----------
@@ -102,9 +101,11 @@ def _ascend(
     from multikernel.compiled.crammer_singer import coordinate_sweep
 
     loss, n = problem.loss, len(problem.loss)
-    rows = CombinedRows(problem.stack, weights, problem.memory)
+    rows = CombinedRows(problem, weights)
     alpha = np.array(alpha)
-    scores = np.ascontiguousarray(rows.scores(problem, alpha).T)
+    scores = (
+        np.ascontiguousarray(problem.evaluate(weights, alpha)[0].T) if alpha.any() else np.zeros(alpha.shape[::-1])
+    )
     diagonal = weights @ problem.stack.diagonal()
     caps = loss.importance / problem.lam
     threshold = 0.0
@@ -112,7 +113,9 @@ def _ascend(
         total = 0.0
         for order in rows.blocks(rng.permutation(n)):
             kernel, slot = rows.load(order)
-            for repeat in range(1 if rows.complete else 3):  # rows that had to be computed are worth more than one look
+            for repeat in range(
+                1 if rows.complete else 3
+            ):  # rows that had to be computed are worth more than one look
                 share = coordinate_sweep(
                     kernel, slot, diagonal, loss.labels, loss.cost, caps, order, threshold, alpha, scores
                 )
@@ -124,16 +127,16 @@ def _ascend(
 
 
 class CombinedRows:
-    """Rows of ``K(d)``: the whole matrix where it fits in half of the memory, else a block of rows at a time."""
+    """Rows of ``K(d)``: the whole matrix where it fits, else a block of rows at a time."""
 
-    def __init__(self, stack: GramStack, weights: NDArray, memory: int):
-        self.stack, self.weights = stack, weights
-        n = len(stack)
-        size = n * stack.dtype.itemsize
-        self.complete = n * size <= memory // 2
+    def __init__(self, problem: GroupNormProblem, weights: NDArray):
+        self.stack, self.weights = problem.stack, weights
+        n = len(self.stack)
+        size = n * self.stack.dtype.itemsize
+        self.complete = problem.fits_combined
         self._slot = np.arange(n) if self.complete else np.full(n, -1, dtype=np.int64)
-        self._capacity = n if self.complete else int(np.clip(min(memory // 4, BLOCK_BYTES) // size, 1, n))
-        self._rows = stack.combine(weights) if self.complete else np.empty((0, n), dtype=stack.dtype)
+        self._capacity = n if self.complete else int(np.clip(min(problem.memory // 4, BLOCK_BYTES) // size, 1, n))
+        self._rows = problem.kernel(weights) if self.complete else np.empty((0, n), dtype=self.stack.dtype)
 
     def blocks(self, order: NDArray) -> list[NDArray]:
         """Cut an order of the samples into parts whose rows fit."""
@@ -147,12 +150,3 @@ class CombinedRows:
             self._slot[:] = -1
             self._slot[samples] = np.arange(len(samples))
         return self._rows, self._slot
-
-    def scores(self, problem: GroupNormProblem, alpha: NDArray) -> NDArray[np.float64]:
-        """``K(d) alpha``, shape (n, M)."""
-        if not alpha.any():
-            return np.zeros(alpha.shape)
-        if self.complete:
-            support = np.flatnonzero(alpha.any(axis=1))
-            return self._rows[:, support].astype(np.float64, copy=False) @ alpha[support]
-        return problem.evaluate(self.weights, alpha)[0]

@@ -186,6 +186,15 @@ class ScoreTable:
         self.table[:] = np.moveaxis(self.problem.stack.apply(theta), 2, 1) if theta.any() else 0.0
         self.settle()
 
+    def remove(self, i: int) -> None:
+        """Take sample i out of θ."""
+        if self.kernels.slot[i] < 0:
+            self.kernels.load(np.array([i]))
+        for r in np.flatnonzero(self.coef[i]):
+            self.table[:, r] -= self.coef[i, r] * self.kernels.rows[:, self.kernels.slot[i]]
+        self.coef[i] = 0.0
+        self.settle()
+
     def lengths(self) -> NDArray[np.float64]:
         """‖z‖_{2,q} of a step on each sample: sqrt(2) times the q-norm over kernels of sqrt(k_j(x, x))."""
         root = np.sqrt(np.maximum(self.diagonal, 0.0))

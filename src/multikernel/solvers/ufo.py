@@ -40,14 +40,14 @@ def ufo(
     """UFO-MKL [OJ11, alg. 1]; the monitor has the result.
 
     θ is the sum of all sub-gradients so far. After t steps ``v_j = max(‖θ_j‖ - sparsity t, 0)`` and
-    ``w_j = v_j / (lam t ‖θ_j‖) (v_j / ‖v‖_q)^(q-2) θ_j``, so kernels whose sub-gradients cancel are exactly zero. There is no step size to choose. The
-    solution is judged in its best length, as for OBSCURE.
+    ``w_j = v_j / (lam t ‖θ_j‖) (v_j / ‖v‖_q)^(q-2) θ_j``, so kernels whose sub-gradients cancel are exactly zero.
+    There is no step size to choose. The solution is judged in its best length, as for OBSCURE.
 
     Parameters
     ----------
     problem : GroupNormProblem
     monitor : Monitor
-        Judges the solution at epochs 1, 2, 3, 4, 6, 9, …
+        Judges the solution, which reads all kernels, when the number of epochs has doubled.
     start : (weights, alpha), optional
         Start here, as if it were the outcome of ten epochs.
     max_iter : int
@@ -65,7 +65,7 @@ def ufo(
         state.averaging(rng.permutation(n))
         if epoch < next_look and epoch < max_iter:
             continue
-        next_look = max(epoch + 1, int((1.5 if state.kernels.complete else 2.0) * epoch))
+        next_look = 2 * epoch
         state.settle()
         factor = 1.0 / (problem.lam * state.steps)
         solution = Solution(problem, factor * state.table, factor * state.coef, state.weights)

@@ -1,0 +1,123 @@
+"""UFO-MKL: multiclass MKL that sets kernels to exact zero, with nothing to tune in the optimiser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multikernel.estimators.obscure import C_GRID, GroupNormClassifier
+from multikernel.estimators.registry import register
+from multikernel.groupnorm import GroupNormProblem
+from multikernel.solvers.ufo import ufo, ufo_norm
+
+
+@register("ufo", title="UFO-MKL", params={"max_iter": 300}, grid={"C": C_GRID}, order=31)
+class UFOMKLClassifier(GroupNormClassifier):
+    r"""Multiclass MKL with a (2, p) and a (2, 1) group norm [OJ11].
+
+    One problem for all classes, with w_j the part of w that belongs to kernel j:
+
+        min over w of  f(w) = λ/2 ‖w‖²_{2,p} + a Σ_j ‖w_j‖ + (1/Σs) Σ_i s_i ℓ_i(w),
+        ℓ_i(w) = max_r (cost(y_i, r) + w·φ(x_i, r) − w·φ(x_i, y_i)),
+
+    λ = 1/(C Σs). By default p = q/(q − 1) with q = 2 ln F, which makes the convergence depend on the number of
+    kernels as log F only; below three kernels p = 2. ``a`` > 0 sets whole kernels to exact zero. There is no bias.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        What to combine, as for :class:`ObscureClassifier`.
+    C : float
+        Price of an error.
+    a : float
+        Factor of the (2, 1) norm; the larger, the fewer kernels.
+    lam : float, optional
+        λ itself, instead of C.
+    p : float, optional
+        Group norm, 1 < p ≤ 2, instead of the default.
+    cost : array of shape (M, M), optional
+        Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
+    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint, \
+    warm_start
+        As for :class:`ObscureClassifier`.
+    max_iter : int
+        Largest number of epochs.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights d_j with ``w_j = d_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j d_j K_j alpha``; zero
+        for kernels that are left out.
+    kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, objective_, dual_gap_, n_iter_, \
+    converged_, history_
+        As for :class:`ObscureClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import UFOMKLClassifier
+    >>> from multikernel.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> kernels = [RBF(columns=[k]) for k in range(4)]
+    >>> model = UFOMKLClassifier(kernels, C=10.0, a=0.05, tol=0.05, random_state=0).fit(X, y)
+    >>> model.n_kernels_ < 4
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        C: float = 1.0,
+        a: float = 0.0,
+        *,
+        lam: float | None = None,
+        p: float | None = None,
+        cost: Any = None,
+        class_weight: Any = None,
+        normalize: Any = None,
+        psd: str = "raise",
+        tol: float = 1e-2,
+        max_iter: int = 2000,
+        max_time: float | None = None,
+        memory: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+        checkpoint: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernels = kernels
+        self.C = C
+        self.a = a
+        self.lam = lam
+        self.p = p
+        self.cost = cost
+        self.class_weight = class_weight
+        self.normalize = normalize
+        self.psd = psd
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not self.a >= 0:
+            raise ValueError(f"a={self.a!r} must not be negative: it is the factor of the (2, 1) norm.")
+        if self.p is not None and not 1.0 < self.p <= 2.0:
+            raise ValueError(f"p={self.p!r} must be above 1 and at most 2, or None for the norm of UFO-MKL.")
+
+    def _group_norm(self, n_kernels: int) -> float:
+        return ufo_norm(n_kernels) if self.p is None else float(self.p)
+
+    def _sparsity(self) -> float:
+        return float(self.a)
+
+    def _solve(self, problem: GroupNormProblem, monitor: Any, start: Any) -> None:
+        ufo(problem, monitor, start, max_iter=self.max_iter, random_state=self.random_state)

@@ -1,0 +1,283 @@
+"""ObscureClassifier and UFOMKLClassifier as users meet them: scikit-learn's rules, storage, files, streams."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from multikernel import ObscureClassifier, UFOMKLClassifier, gram_stack
+from multikernel.kernels import RBF, KernelFamily, Linear, Polynomial
+from multikernel.persistence import load, save
+
+X, y = load_iris(return_X_y=True)
+BINARY_X, BINARY_y = make_classification(80, 6, n_informative=4, flip_y=0.1, random_state=0)
+KERNELS = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Polynomial(degree=2)]
+FAST = {"max_iter": 20, "tol": 0.5}
+SOLVERS = ["obscure", "pegasos", "sdca"]
+
+WEIGHTS_DIFFER = (
+    "bandwidths look at the samples, not at their weights, and orders of samples differ; with fixed kernels the "
+    "equivalence is tested in test_obscure.py"
+)
+
+
+def expected_failures(estimator):
+    return {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_DIFFER,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_DIFFER,
+    }
+
+
+@parametrize_with_checks(
+    [
+        ObscureClassifier(max_iter=50, tol=0.1),
+        ObscureClassifier(kernels=[Linear(), RBF()], solver="sdca", normalize="cosine"),
+        UFOMKLClassifier(kernels=[Linear(), RBF(), RBF(bandwidth="4*mean")], a=0.01, max_iter=50, tol=0.1),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_estimator_follows_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def quiet(function, *arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return function(*arguments)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [*(ObscureClassifier(KERNELS, solver=s, C=10.0, random_state=0) for s in SOLVERS), UFOMKLClassifier(KERNELS, C=10.0)],
+    ids=[*SOLVERS, "ufo"],
+)
+def test_objective_and_scores_follow_from_the_stored_attributes(model):
+    for data, labels in ((X, y), (BINARY_X, BINARY_y)):
+        model = quiet(clone(model).set_params(max_iter=30, tol=1e-3, random_state=0).fit, data, labels)
+        K = KernelFamily.fit(KERNELS, data).evaluate(data)
+        alpha = np.zeros((len(labels), len(model.dual_coef_)))
+        alpha[model.support_] = model.dual_coef_.T
+        combined = np.tensordot(model.weights_, K, axes=1)
+        scores = combined @ alpha
+        assert_allclose(model.decision_function(data), np.squeeze(scores), atol=1e-10)
+        assert_array_equal(model.intercept_, 0.0)
+        if scores.shape[1] == 1:
+            scores, alpha = np.hstack([-scores, scores]) / 2, np.hstack([-alpha, alpha]) / 2
+        norms = model.weights_ * np.sqrt([np.trace(alpha.T @ k @ alpha) for k in K])
+        p = model.p or 2 * np.log(3) / (2 * np.log(3) - 1)
+        own = scores[np.arange(len(labels)), labels]
+        margins = 1 + scores - own[:, None]
+        margins[np.arange(len(labels)), labels] = 0.0
+        value = np.sum(norms**p) ** (2 / p) / (2 * 10.0 * len(labels)) + margins.max(axis=1).mean()
+        assert_allclose(model.objective_, value, rtol=1e-9)
+        if isinstance(model, ObscureClassifier) and model.solver != "sdca":
+            assert_allclose(model.weights_, (norms / np.sum(norms**p) ** (1 / p)) ** (2 - p), rtol=1e-6)
+        assert isinstance(model.objective_, float)
+        assert model.dual_gap_ >= 0.0
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_precomputed_kernels_give_the_same_model_as_features(solver):
+    family = KernelFamily.fit(KERNELS, X[::2])
+    train, test = (np.moveaxis(family.evaluate(*a), 0, -1) for a in ((X[::2],), (X[1::2], X[::2])))
+    options = {"solver": solver, "C": 10.0, "random_state": 0, **FAST}
+    by_features = ObscureClassifier(KERNELS, **options).fit(X[::2], y[::2])
+    by_kernels = ObscureClassifier("precomputed", **options).fit(train, y[::2])
+    assert_allclose(by_kernels.decision_function(test), by_features.decision_function(X[1::2]), atol=1e-8)
+    assert by_features.score(X[1::2], y[1::2]) > 0.9
+
+
+def test_grid_search_works_on_features_on_arrays_and_on_stacks():
+    family = KernelFamily.fit(KERNELS, X)
+    K = np.moveaxis(family.evaluate(X), 0, -1)
+    grid = {"p": [1.05, 2.0], "C": [1.0, 10.0]}
+    for kernels, data in ((KERNELS, X), ("precomputed", K), ("precomputed", gram_stack(K))):
+        search = GridSearchCV(ObscureClassifier(kernels, random_state=0, **FAST), grid, cv=3).fit(data, y)
+        assert search.best_score_ > 0.9
+
+
+def test_memory_budget_changes_storage_not_the_model():
+    options = {"C": 10.0, "random_state": 0, "tol": 1e-9, "max_iter": 10}
+    dense = quiet(ObscureClassifier(KERNELS, **options).fit, X, y)
+    lazy = quiet(ObscureClassifier(KERNELS, memory="60kB", **options).fit, X, y)
+    assert_allclose(lazy.objective_, dense.objective_, rtol=1e-8)
+    assert_allclose(lazy.decision_function(X), dense.decision_function(X), atol=1e-6)
+
+
+def test_models_survive_pickling_and_files(tmp_path):
+    for model in (ObscureClassifier(KERNELS, random_state=0, **FAST), UFOMKLClassifier(KERNELS, random_state=0, **FAST)):
+        model.fit(X, y)
+        scores = model.decision_function(X)
+        assert_array_equal(pickle.loads(pickle.dumps(model)).decision_function(X), scores)
+        save(model, tmp_path / "model.mk")
+        assert_array_equal(load(tmp_path / "model.mk").decision_function(X), scores)
+    stream = ObscureClassifier(KERNELS).partial_fit(X, y, classes=[0, 1, 2])
+    save(stream, tmp_path / "stream.mk")
+    again = load(tmp_path / "stream.mk")
+    assert_array_equal(again.partial_fit(X, y).decision_function(X), stream.partial_fit(X, y).decision_function(X))
+
+
+def test_the_same_random_state_gives_the_same_model():
+    first, again = (ObscureClassifier(KERNELS, random_state=7, **FAST).fit(X, y) for _ in range(2))
+    assert_array_equal(first.dual_coef_, again.dual_coef_)
+    assert_array_equal(first.weights_, again.weights_)
+
+
+def test_lam_and_C_say_the_same():
+    by_C = ObscureClassifier(KERNELS, C=2.0, random_state=0, **FAST).fit(X, y)
+    by_lam = ObscureClassifier(KERNELS, lam=1 / (2.0 * 150), random_state=0, **FAST).fit(X, y)
+    assert_array_equal(by_C.dual_coef_, by_lam.dual_coef_)
+
+
+def test_warm_start_goes_on_from_the_previous_solution():
+    for solver in SOLVERS:
+        model = ObscureClassifier(KERNELS, solver=solver, C=10.0, max_iter=8, tol=1e-9, random_state=0, warm_start=True)
+        first = quiet(model.fit, X, y).objective_
+        assert quiet(model.fit, X, y).objective_ <= first * 1.001
+    binary = ObscureClassifier(KERNELS[2:], C=10.0, max_iter=8, tol=1e-9, random_state=0, warm_start=True)
+    first = quiet(binary.fit, BINARY_X, BINARY_y).objective_
+    assert quiet(binary.fit, BINARY_X, BINARY_y).objective_ <= first * 1.001
+    ufo = UFOMKLClassifier(KERNELS, C=10.0, max_iter=8, tol=1e-9, random_state=0, warm_start=True)
+    first = quiet(ufo.fit, X, y).objective_
+    assert quiet(ufo.fit, X, y).objective_ <= first * 1.05
+
+
+def test_a_fit_that_stops_short_says_so():
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached at a relative duality gap"):
+        ObscureClassifier(KERNELS, C=100.0, max_iter=2, tol=1e-6).fit(X, y)
+
+
+def test_costly_mistakes_become_rarer():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 150)
+    data = rng.normal(size=(300, 2)) + 0.8 * labels[:, None]
+    cost = np.array([[0.0, 5.0], [1.0, 0.0]])
+    options = {"solver": "sdca", "C": 0.1}
+    plain = ObscureClassifier([RBF()], **options).fit(data, labels).predict(data)
+    careful = ObscureClassifier([RBF()], cost=cost, **options).fit(data, labels).predict(data)
+    assert np.sum((careful == 1) & (labels == 0)) < np.sum((plain == 1) & (labels == 0))
+    with pytest.raises(ValueError, match=r"cost has shape \(2, 2\), but there are 3 classes"):
+        ObscureClassifier(KERNELS, cost=cost).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"p": 1.0}, "p=1.0 must be above 1 and at most 2"),
+        ({"p": 2.5}, "p=2.5 must be above 1"),
+        ({"C": 0.0}, "C=0.0 must be positive"),
+        ({"lam": -1.0}, "lam=-1.0 must be positive"),
+        ({"eta": 0.0}, "eta=0.0 must be positive"),
+        ({"solver": "adam"}, "solver='adam' is not known"),
+        ({"budget": 0}, "budget=0 must be at least 1"),
+        ({"eviction": "worst"}, "eviction='worst' is not known"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ObscureClassifier(KERNELS, **parameters).fit(X, y)
+
+
+# -- streams -------------------------------------------------------------------------------------------------------------
+
+
+def naive_stream(model, batches, budget=None, eviction="oldest"):
+    """The online stage written out: support vectors as a list, every score computed from them."""
+    q = model.p / (model.p - 1)
+    family = KernelFamily.fit(model.kernels, batches[0][0])
+    support, coef, mistakes, updates = [], [], 0, 0
+    n_classes = 3
+    weights = np.ones(len(model.kernels))
+    for data, labels in batches:
+        for x, label in zip(data, labels):
+            scores = np.zeros((len(weights), n_classes))
+            if support:
+                scores = family.evaluate(x[None], np.array(support))[:, 0] @ np.array(coef)
+            total = weights @ scores / q
+            rival = max((r for r in range(n_classes) if r != label), key=lambda r: total[r])
+            mistakes += total[rival] >= total[label]
+            if 1 + total[rival] - total[label] <= 0:
+                continue
+            updates += 1
+            support.append(x)
+            coef.append(model.eta * (np.eye(n_classes)[label] - np.eye(n_classes)[rival]))
+            if budget is not None and len(support) > budget:
+                gone = 0 if eviction == "oldest" else int(np.argmin((np.array(coef) ** 2).sum(axis=1)))
+                del support[gone], coef[gone]
+            K, A = family.evaluate(np.array(support)), np.array(coef)
+            norms = np.sqrt([max(np.trace(A.T @ k @ A), 0.0) for k in K])
+            weights = (norms / np.sum(norms**q) ** (1 / q)) ** (q - 2)
+    return np.array(support), np.array(coef), weights, mistakes, updates
+
+
+@pytest.mark.parametrize(("budget", "eviction"), [(None, "oldest"), (15, "oldest"), (15, "smallest")])
+def test_partial_fit_is_the_online_stage_on_a_stream(budget, eviction):
+    order = np.random.default_rng(0).permutation(150)
+    batches = [(X[part], y[part]) for part in np.array_split(order, 4)]
+    model = ObscureClassifier(KERNELS, budget=budget, eviction=eviction)
+    for k, batch in enumerate(batches):
+        model.partial_fit(*batch, **({"classes": [0, 1, 2]} if k == 0 else {}))
+    support, coef, weights, mistakes, updates = naive_stream(model, batches, budget, eviction)
+    assert model.n_mistakes_ == mistakes
+    assert model.n_updates_ == updates
+    assert [row["seen"] for row in model.history_] == [38, 76, 113, 150]
+    assert_allclose(model.weights_, weights, rtol=1e-6)
+    q = model.p / (model.p - 1)
+    K = KernelFamily.fit(KERNELS, batches[0][0]).evaluate(X, support)
+    assert_allclose(model.decision_function(X), np.tensordot(weights, K, axes=1) @ coef / q, atol=1e-7)
+    if budget is not None:
+        assert len(model.support_) <= budget
+    assert np.isnan(model.objective_)
+
+
+def test_a_stream_in_one_batch_or_in_many_is_the_same_model():
+    kernels = [RBF(bandwidth=1.0), Linear()]
+    whole = ObscureClassifier(kernels).partial_fit(X, y, classes=[0, 1, 2])
+    parts = ObscureClassifier(kernels)
+    for k in range(150):
+        parts.partial_fit(X[k : k + 1], y[k : k + 1], classes=[0, 1, 2])
+    assert_allclose(parts.decision_function(X), whole.decision_function(X), atol=1e-9)
+    assert parts.n_mistakes_ == whole.n_mistakes_
+
+
+@pytest.mark.parametrize("normalize", ["cosine", "variance", ["cosine", "trace"]])
+def test_streams_normalise_with_the_first_samples(normalize):
+    model = ObscureClassifier(KERNELS, normalize=normalize)
+    for _ in range(3):
+        model.partial_fit(X[::2], y[::2], classes=[0, 1, 2])
+    assert model.score(X[1::2], y[1::2]) > 0.85
+
+
+def test_a_stream_goes_on_from_a_fitted_model():
+    for data, labels in ((X, y), (BINARY_X, BINARY_y)):
+        model = quiet(ObscureClassifier(KERNELS[2:], random_state=0, C=10.0, max_iter=200).fit, data, labels)
+        before = model.decision_function(data)
+        # samples far on the right side of the margin change nothing
+        easy = np.flatnonzero(np.sort(before.reshape(len(data), -1), axis=1)[:, -1] > 3.0)
+        if len(easy) and before.ndim == 1:
+            model.partial_fit(data[easy], labels[easy])
+            assert_allclose(model.decision_function(data), before, atol=1e-8)
+        model.partial_fit(data, labels)
+        assert model.score(data, labels) > 0.7
+
+
+def test_streams_announce_their_classes_up_front():
+    with pytest.raises(ValueError, match="classes must be given in the first call"):
+        ObscureClassifier(KERNELS).partial_fit(X, y)
+    model = ObscureClassifier(KERNELS).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    assert set(model.predict(X)) <= {0, 1, 2}
+    with pytest.raises(ValueError, match=r"y\[0\] is 7, which is not among the announced classes"):
+        model.partial_fit(X[:1], [7])
+    with pytest.raises(ValueError, match="new classes cannot be added"):
+        model.partial_fit(X, y, classes=[0, 1, 2, 3])
+    with pytest.raises(ValueError, match="partial_fit needs features"):
+        ObscureClassifier("precomputed").partial_fit(np.eye(3)[:, :, None], [0, 1, 0], classes=[0, 1])
+    with pytest.raises(ValueError, match="cannot centre or clip"):
+        ObscureClassifier(KERNELS, normalize="center").partial_fit(X, y, classes=[0, 1, 2])
