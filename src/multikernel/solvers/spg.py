@@ -24,7 +24,7 @@ FIRST_TOL, SHARE_OF_DECREASE = 1e-2, 0.1
 # Growth of the step where T curves down, and most growth of the largest parameter in one step.
 GROWTH = 10.0
 # Least scale of a parameter beside the largest one's.
-LEAST_SCALE = 0.01
+LEAST_SCALE = 1e-3
 # Where all parameters are near zero they may grow to this share of their first size.
 SMALLEST = 1e-3
 # Factors that are tried on the start, and how many times each.
