@@ -221,6 +221,22 @@ def test_computed_kernels_and_a_small_cache_give_the_dense_answer(monkeypatch):
     assert_allclose(results[0].certificate.primal, results[1].certificate.primal, rtol=2e-5)
 
 
+def test_cached_rows_are_those_of_the_stack_through_narrowing_and_eviction(monkeypatch):
+    monkeypatch.setattr(module, "FEWEST_ROWS", 20)
+    K, _ = make_kernels(n=60)
+    cache = module._RowCache(DenseStack(K), np.arange(5, 60), n_bytes=0)
+    rng = np.random.default_rng(0)
+    for subset in (np.arange(5, 60), np.arange(5, 60, 3)):
+        cache = cache.narrowed(subset)
+        for _ in range(30):
+            needed = tuple(rng.choice(len(subset), 2, replace=False))
+            cache.fetch(needed, rng.normal(size=len(subset)))
+            assert (cache.slot[list(needed)] >= 0).all()
+            for i in np.flatnonzero(cache.slot >= 0):
+                assert_allclose(cache.rows[cache.slot[i]], K[:, subset[i], subset])
+        assert (cache.slot >= 0).sum() == min(20, len(subset))
+
+
 def test_it_stops_after_the_given_number_of_bursts_with_an_honest_gap():
     K, signs = make_kernels(n=60)
     problem = MinMaxProblem(DenseStack(K), CSVM(signs, 2.0), LpBall(2.0), MEMORY)

@@ -39,13 +39,15 @@ def parse_groups(groups: Any, names: Sequence[str]) -> list[NDArray[np.intp]]:
     entries = list(groups) if not isinstance(groups, str) else [groups]
     if not entries:
         raise ValueError(f"groups is empty, but there are {len(names)} kernels: put each of them into a group.")
-    nested = [isinstance(entry, (list, tuple, set, range, np.ndarray)) and np.ndim(entry) == 1 for entry in entries]
+    nested = [isinstance(entry, (list, tuple, set, range, np.ndarray)) for entry in entries]
     if not any(nested):
         return _from_labels(entries, names)
     if not all(nested):
         k = nested.index(False)
         raise ValueError(f"groups[{k}] is {entries[k]!r}, not a list of kernels as others are: give a list a group.")
-    parsed = [np.array(sorted(_position(e, k, names) for e in entry), dtype=np.intp) for k, entry in enumerate(entries)]
+    parsed = [
+        np.array(sorted(_position(e, k, names) for e in entry), dtype=np.intp) for k, entry in enumerate(entries)
+    ]
     _check_partition(parsed, names)
     return parsed
 
@@ -120,7 +122,9 @@ class Groups:
 
     def sum(self, values: ArrayLike) -> Vector:
         """Sum of ``values``, one a kernel, over each group."""
-        return np.bincount(self.label, weights=np.asarray(values, dtype=np.float64), minlength=len(self))
+        totals = np.zeros(len(self))
+        np.add.at(totals, self.label, np.asarray(values, dtype=np.float64))
+        return totals
 
     def max(self, values: ArrayLike) -> Vector:
         """Largest of ``values``, one a kernel, in each group."""

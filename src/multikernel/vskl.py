@@ -13,14 +13,14 @@ from multikernel.certificate import Certificate
 from multikernel.gram.base import GramStack
 from multikernel.groups import Groups
 from multikernel.inner.labels import LabelSVMs
-from multikernel.inner.svm import CSVM
+from multikernel.inner.svm import CSVM, NuSVM
 from multikernel.minmax import MinMaxProblem
 from multikernel.weight_sets import LpBall
 
 Vector = NDArray[np.float64]
 
 # SVMs in one evaluation of the objective, at most.
-MOST_ROUNDS = 100
+MOST_ROUNDS = 30
 
 
 @dataclass
@@ -83,8 +83,8 @@ class VSKLProblem(MinMaxProblem):
     >>> stack = DenseStack(np.stack([np.eye(2), np.array([[1.0, -1.0], [-1.0, 1.0]])]))
     >>> problem = VSKLProblem(stack, CSVM([-1, 1], C=10.0), [[0], [1]], memory=1 << 20)
     >>> alpha = np.array([-0.2, 0.2])
-    >>> problem.lower_bound(alpha).round(6)  # 0.4 - (sqrt(0.08) + sqrt(0.16))² / 2
-    np.float64(0.166863)
+    >>> round(problem.lower_bound(alpha), 6)  # 0.4 - (sqrt(0.08) + sqrt(0.16))² / 2
+    0.166863
     """
 
     def __init__(self, stack: GramStack, inner: Any, groups: Sequence[ArrayLike], memory: int):
@@ -111,21 +111,19 @@ class VSKLProblem(MinMaxProblem):
         Where it separates the classes, w scaled until its margin is one is a second primal point, and the better of
         the two counts.
         """
-        return Certificate(self._primal(weights, alpha, np.sqrt(self.quadratic_forms(alpha))), self.lower_bound(alpha))
+        return Certificate(
+            self._primal(weights, alpha, np.sqrt(self.quadratic_forms(alpha))), self.lower_bound(alpha)
+        )
 
     def _primal(self, weights: Vector, alpha: NDArray, norms: Vector) -> float:
         """Half the squared largest group norm, with ``‖w_k‖ = weights_k norms_k``, plus the losses."""
         penalty = 0.5 * float(self.groups.sum(weights * norms).max()) ** 2
         scores = np.tensordot(weights, self.scores(alpha), axes=1)
-        if not isinstance(self.inner, (CSVM, LabelSVMs)):
-            return penalty + self.inner.certificate(scores, alpha).primal - 0.5 * max(float(alpha @ scores), 0.0)
         svms = self.inner.svms if isinstance(self.inner, LabelSVMs) else [self.inner]
-        columns = scores.T if scores.ndim == 2 else [scores]
-        losses = 0.0
-        for svm, f in zip(svms, columns):
-            losses += float(svm.upper @ np.maximum(1.0 - svm.signs * (f + svm.intercept(f)), 0.0))
-        margin = min(svm._separation(f) for svm, f in zip(svms, columns))
-        return min(penalty + losses, penalty / margin**2 if margin > 0.0 else np.inf)
+        columns = list(zip(svms, scores.reshape(len(scores), -1).T, alpha.reshape(len(scores), -1).T))
+        primal = penalty + sum(_losses(*column) for column in columns)
+        margin = min(svm._separation(f) if isinstance(svm, CSVM) else 0.0 for svm, f, _ in columns)
+        return min(primal, penalty / margin**2) if margin > 0.0 else primal
 
     # -- what its solvers work on ---------------------------------------------------------------------------------
 
@@ -139,61 +137,88 @@ class VSKLProblem(MinMaxProblem):
         balance = 1.0 / np.where(total > 0.0, total, max(float(total.max()), 1.0))
         return self.groups.shares(np.asarray(weights, dtype=np.float64)), balance / balance.sum()
 
-    def best_balance(self, shares: Vector, q: Vector, floor: float) -> Vector:
-        """γ ∝ sqrt(Σ_k λ_k q_k) in each group, none below ``floor``: a group may have q = 0 at the optimum."""
-        roots = np.sqrt(self.groups.sum(shares * q))
-        total = float(roots.sum())
-        balance = roots / total if total > 0.0 else np.full(len(roots), 1.0 / len(roots))
-        balance = np.maximum(balance, floor)
-        return balance / balance.sum()
-
     def evaluate(self, shares: Vector, balance: Vector, warm: NDArray, tol: float) -> GroupPoint:
         """The maximum over alpha and γ for given λ, to a relative gap ``tol``, by turns in alpha and in γ.
 
         Either turn is exact and the function is jointly concave, so the turns reach the maximum; extrapolating the
         logarithms of γ makes them faster.
         """
-        turns = _Turns()
-        alpha, floor = warm, 0.01 * min(tol, 0.1) / len(self.groups)
+        turns = Turns(balance, floor=0.2 * min(tol, 0.1) / len(self.groups))
+        alpha, best, least = warm, None, np.inf
         for _ in range(MOST_ROUNDS):
-            weights = self.weights(shares, balance)
+            weights = self.weights(shares, turns.balance)
             _, alpha = self.solve_inner(weights, alpha, 0.3 * tol)
             linear, q = self.cut(alpha)
             mass = self.groups.sum(shares * q)
             value = linear - 0.5 * float(np.sqrt(mass).sum()) ** 2
             # primal of the problem with λ given: group norms sqrt(Σ_k λ_k q_k) / γ
             gap = self._primal(weights, alpha, np.sqrt(self.groups.spread(mass))) - value
-            if gap <= tol * max(abs(value), 1e-12):
+            if best is None or gap < least:
+                best, least = GroupPoint(shares, turns.balance, alpha, value, q), gap
+            if least <= tol * max(abs(value), 1e-12):
                 break
-            balance = turns.next(balance, self.best_balance(shares, q, floor), gap, floor)
-        return GroupPoint(shares, balance, alpha, value, q)
+            turns.turn(np.sqrt(mass), gap)
+        assert best is not None
+        return best
 
 
-class _Turns:
-    """Anderson's extrapolation of the fixed-point iteration γ ← best γ for the alpha of γ, in logarithms.
+def _losses(svm: CSVM | NuSVM, scores: Vector, alpha: Vector) -> float:
+    """What an SVM's primal objective has beside ½‖w‖², with the best bias (and margin) for the scores."""
+    if isinstance(svm, CSVM):
+        return float(svm.upper @ np.maximum(1.0 - svm.signs * (scores + svm.intercept(scores)), 0.0))
+    return svm.certificate(scores, alpha).primal - 0.5 * max(float(alpha @ scores), 0.0)
 
-    A step whose gap is not smaller than the last is followed by a plain one, and what was remembered is forgotten.
+
+class Turns:
+    """The iteration γ ← best γ for the alpha of γ, with Anderson's extrapolation in logarithms where that helps.
+
+    After an extrapolation that did not reduce the gap it goes on from the best γ so far with plain steps, twice as
+    many as after the last failure.
+
+    Parameters
+    ----------
+    balance : ndarray of shape (number of groups,)
+        Where to start.
+    floor : float
+        Least γ of a group: there may be groups with q = 0 at the optimum.
+    depth : int
+        Steps remembered.
     """
 
-    def __init__(self, depth: int = 3):
-        self.depth = depth
-        self.points: list[Vector] = []
-        self.moves: list[Vector] = []
-        self.gap = np.inf
+    def __init__(self, balance: Vector, floor: float, depth: int = 3):
+        self.floor, self.depth = floor, depth
+        self.balance = self._admissible(balance)
+        self.memory: list[tuple[Vector, Vector]] = []  # logarithms of γ, and where the plain step would move them
+        self.best: tuple[float, Vector] = (np.inf, balance)
+        self.plain, self.patience, self.extrapolated = 0, 1, False
 
-    def next(self, balance: Vector, image: Vector, gap: float, floor: float) -> Vector:
-        """The γ to try next, given the last one, its image and its gap."""
-        if not gap < self.gap:
-            self.points, self.moves = [], []
-        self.gap = gap
-        self.points = [*self.points, np.log(balance)][-self.depth :]
-        self.moves = [*self.moves, np.log(image) - np.log(balance)][-self.depth :]
-        if len(self.points) < 2:
-            return image
-        differences = np.diff(np.array(self.moves), axis=0).T
-        steps = np.diff(np.array(self.points), axis=0).T
-        mix = np.linalg.lstsq(differences, self.moves[-1], rcond=1e-10)[0]
-        change = self.moves[-1] - (steps + differences) @ mix
-        balance = np.exp(self.points[-1] + np.clip(change, -2.0, 2.0))
-        balance = np.maximum(balance / balance.sum(), floor)
+    def turn(self, roots: Vector, gap: float) -> None:
+        """Replace the balance by the next, given ``sqrt(Σ_k λ_k q_k)`` of each group and the gap at the last."""
+        image = self._admissible(roots)
+        failed = self.extrapolated and not gap < self.best[0]
+        if gap < self.best[0]:
+            self.best = gap, image
+        if failed:
+            self.memory, self.extrapolated = [], False
+            self.plain, self.patience = self.patience, 2 * self.patience
+            self.balance = self.best[1]
+            return
+        position = np.log(self.balance)
+        self.memory = [*self.memory, (position, np.log(image) - position)][-self.depth :]
+        self.extrapolated = self.plain == 0 and len(self.memory) > 1
+        self.plain = max(self.plain - 1, 0)
+        self.balance = self._extrapolation() if self.extrapolated else image
+
+    def _extrapolation(self) -> Vector:
+        positions, moves = (np.array(part) for part in zip(*self.memory))
+        differences = np.diff(moves, axis=0).T
+        mix = np.linalg.lstsq(differences, moves[-1], rcond=1e-10)[0]
+        change = moves[-1] - (np.diff(positions, axis=0).T + differences) @ mix
+        return self._admissible(np.exp(positions[-1] + np.clip(change, -2.0, 2.0)))
+
+    def _admissible(self, values: Vector) -> Vector:
+        """Values scaled to sum to one, none below the floor; equal ones where all are zero."""
+        total = float(values.sum())
+        balance = values / total if total > 0.0 else np.full(len(values), 1.0 / len(values))
+        balance = np.maximum(balance, self.floor)
         return balance / balance.sum()

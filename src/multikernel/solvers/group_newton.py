@@ -30,11 +30,11 @@ def group_newton(
 ) -> None:
     """Minimise quadratic models of J(λ) over the product of simplices, one after the other.
 
-    ``J(λ) = max over γ of S(λ / γ)``, S the optimum of the SVM as a function of its kernel weights h, whose gradient is
-    ``−½ q`` and whose second derivatives H are known while the set of free support vectors stays [CR08, sect. 4].
-    With A, B, C the second derivatives of ``S(λ / γ)`` in λλ, λγ and γγ, those of J are ``A − B C⁺ B'``, C⁺ the inverse
-    of C among changes of γ that sum to zero; the new γ is predicted along with the new λ. Where mirror descent
-    creeps, a few such steps reach rounding. The monitor has the result.
+    ``J(λ) = max over γ of S(λ / γ)``, S the optimum of the SVM as a function of its kernel weights, whose gradient is
+    ``−½ q`` and whose second derivatives are known while the set of free support vectors stays [CR08, sect. 4].
+    With A, B, C the second derivatives of ``S(λ / γ)`` in λλ, λγ and γγ, those of J are ``A − B C⁺ B'``, C⁺ the
+    inverse of C among changes of γ that sum to zero; the new γ is predicted along with the new λ. Where mirror
+    descent creeps, a few such steps reach rounding. The monitor has the result.
 
     Parameters
     ----------
@@ -61,7 +61,9 @@ def group_newton(
         model = second_derivatives(problem, point, chosen)
         # 2. its minimum: shares, and the balance that goes with them
         target = np.zeros_like(point.shares)
-        target[chosen] = minimise_model(model[0], gradient[chosen], point.shares[chosen], problem.groups.label[chosen])
+        target[chosen] = minimise_model(
+            model[0], gradient[chosen], point.shares[chosen], problem.groups.label[chosen]
+        )
         shift = model[1] @ (target - point.shares)[chosen]
         # 3. as far towards it as J falls
         moved = _search(problem, point, target, shift, gradient, tol.value)

@@ -31,10 +31,11 @@ def mirror_descent(
 
         J(λ_t) + ∇J(λ_t)·(λ − λ_t) + KL(λ, λ_t) / η,        that is    λ_k ∝ λ_t,k exp(η q_k / 2γ_group(k)),
 
-    KL the sum of relative entropies. The steps of the paper shrink like 1/sqrt(t), with constants that need a bound on
-    the gradient. Here a step counts as good if J is below this model, which holds for all η up to an unknown
-    constant; it is then made longer, and shorter otherwise. J never rises, and nothing depends on the scale of the
-    kernels. The monitor has the result.
+    KL the sum of relative entropies. Steps with a guarantee for any convex J shrink like 1/sqrt(t), with constants
+    that need a bound on the gradient. Here a step counts as good if J is below this model, which holds for all η up to
+    an unknown constant; it is then made longer, and shorter otherwise. Nothing depends on the scale of the kernels.
+    Shares only tend to zero, and near the optimum ever more slowly: for exact answers see
+    :func:`~multikernel.solvers.group_newton.group_newton`. The monitor has the result.
 
     Parameters
     ----------

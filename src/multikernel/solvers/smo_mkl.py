@@ -18,7 +18,9 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 # Rows fetched at a time, and the least number of rows that the cache holds.
-ROWS_AT_ONCE, FEWEST_ROWS = 32, 128
+ROWS_AT_ONCE, FEWEST_ROWS = 16, 128
+# Relative gap of the SVM on equal weights that a cold start begins with.
+FIRST_TOL = 1e-2
 # Steps between two looks of the monitor, at least, and the violation that ends a burst early, relative to its start.
 FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1
 
@@ -50,6 +52,7 @@ def smo_mkl(
        ``κ_j = K_j[i,i] + K_j[k,k] − 2 K_j[i,k]``, ``q_j(t) = q_j + 2 t δ_j + t² κ_j`` costs O(F);
     3. brings all ``K_j alpha`` up to date, O(F m) for m variables that are not shrunk.
 
+    Without a start, alpha is that of an SVM on equal weights, solved roughly.
     Bursts of steps work on the variables that may still move; between them scores are computed afresh and the
     monitor is told. Rows of the kernels are read as they are needed, into a cache of half of ``problem.memory``.
     The nearer p is to 1, the nearer the dual is to one with kinks, and the more steps it takes; for p = 1 coordinate
@@ -85,6 +88,9 @@ def smo_mkl(
     weight_set = _checked(problem)
     weights, alpha = problem.start() if start is None else start
     alpha = problem.inner.repair(alpha)
+    if not alpha.any():
+        # steps on F kernels cost F times those on one: from zero, those on equal weights lead as far
+        _, alpha = problem.solve_inner(weights, alpha, FIRST_TOL)
     if weight_set.is_box:
         _one_svm(problem, monitor, alpha, max_iter)
         return
@@ -167,12 +173,16 @@ class _Burst:
         return steps > 0, box.feasible(alpha)
 
     def _activate(self, active: Indices) -> Indices:
-        """The working set: the last one if it has little more than is needed, so that its rows can stay."""
-        kept = np.isin(active, self.active).all() and len(active) > 0.7 * len(self.active)
-        if self.cache is None or not kept:
+        """The working set: the last one if it has little more than is needed; rows that are known stay known."""
+        subset = bool(np.isin(active, self.active).all())
+        if self.cache is None or not subset:
             self.cache = _RowCache(self.problem.stack, active, self.problem.memory // 2)
-            self.active = active
-        return self.active
+        elif len(active) > 0.7 * len(self.active):
+            return self.active
+        else:
+            self.cache = self.cache.narrowed(active)
+        self.active = active
+        return active
 
     def _steps(self, active: Indices, state: tuple, eps: float, max_steps: int) -> int:
         """Call the compiled steps until they need no more rows; returns the number of steps."""
@@ -206,7 +216,7 @@ class _RowCache:
     """
 
     def __init__(self, stack: GramStack, active: Indices, n_bytes: int):
-        self.stack, self.active = stack, active
+        self.stack, self.active, self.n_bytes = stack, active, n_bytes
         row_bytes = max(1, stack.n_kernels * len(active) * stack.dtype.itemsize)
         capacity = min(len(active), max(FEWEST_ROWS, n_bytes // row_bytes))
         self.rows = np.empty((capacity, stack.n_kernels, len(active)), dtype=stack.dtype)
@@ -214,21 +224,30 @@ class _RowCache:
         self.owner = np.full(capacity, -1, dtype=np.intp)
         self._next = 0
 
+    def narrowed(self, active: Indices) -> _RowCache:
+        """The cache of a subset of the working set, with the rows of its variables."""
+        other = _RowCache(self.stack, active, self.n_bytes)
+        columns = np.searchsorted(self.active, active)
+        for i in np.flatnonzero(self.slot[columns] >= 0)[: len(other.rows)]:
+            other._store(i, self.rows[self.slot[columns[i]]][:, columns])
+        return other
+
     def fetch(self, needed: tuple[int, int], priority: Vector) -> None:
         """Make the two needed rows present, and some more: those with the highest priority that are missing."""
         missing = np.flatnonzero(self.slot < 0)
         order = missing[np.argsort(-priority[missing], kind="stable")]
-        # all needed rows are written last, so that none of them is pushed out by another
-        wanted = [i for i in order[:ROWS_AT_ONCE] if i not in needed] + sorted(set(needed))
+        needed_too = [i for i in sorted(set(needed)) if self.slot[i] < 0]
+        wanted = [i for i in order[:ROWS_AT_ONCE] if i not in needed_too] + needed_too
         block = self.stack.rows(self.active[wanted])
         for i, row in zip(wanted, block.transpose(1, 0, 2)):
-            self._store(i, row)
+            self._store(i, row if len(self.active) == row.shape[1] else row[:, self.active], needed)
 
-    def _store(self, i: int, row: NDArray) -> None:
-        if self.slot[i] >= 0:  # written anew, at the young end
-            self.owner[self.slot[i]] = -1
+    def _store(self, i: int, row: NDArray, keep: tuple[int, ...] = ()) -> None:
+        """Write a row over the oldest one that is not to be kept."""
+        while self.owner[self._next] in keep:
+            self._next = (self._next + 1) % len(self.rows)
         position, self._next = self._next, (self._next + 1) % len(self.rows)
         if self.owner[position] >= 0:
             self.slot[self.owner[position]] = -1
-        self.rows[position] = row[:, self.active] if row.shape[1] != len(self.active) else row
+        self.rows[position] = row
         self.slot[i], self.owner[position] = position, i
