@@ -91,8 +91,8 @@ class OnlineLearning:
         check_classification_targets(y)
         if classes is not None and not np.array_equal(np.unique(classes), model.classes_):
             raise ValueError(
-                f"classes={list(np.unique(classes))} is not what the first call announced, {list(model.classes_)}: "
-                "new classes cannot be added to a stream."
+                f"classes {', '.join(map(str, np.unique(classes)))} are not those that were announced, "
+                f"{', '.join(map(str, model.classes_))}: new classes cannot be added to a stream."
             )
         if getattr(model, "_stream", None) is None:
             self._stream_from_fit()
@@ -208,8 +208,9 @@ def codes_of(y: Any, classes: NDArray) -> NDArray[np.int64]:
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     wrong = np.flatnonzero(classes[codes] != y)
     if len(wrong):
+        known = ", ".join(map(str, classes))
         raise ValueError(
-            f"y[{wrong[0]}] is {y[wrong[0]]!r}, which is not among the announced classes {list(classes)}: name all "
-            "labels that will come in the first call of partial_fit."
+            f"y[{wrong[0]}] is {y[wrong[0]]}, which is not among the announced classes {known}: "
+            "name all labels that will come in the first call of partial_fit."
         )
     return codes.astype(np.int64)

@@ -61,6 +61,8 @@ def ufo(
     if start is not None and np.any(start[1]):
         state.restart(steps=EPOCHS_OF_A_START * n)
         state.set(problem.lam * state.steps * as_columns(start[1]))
+        if monitor(start[0], as_columns(start[1])):
+            return
     for epoch in range(1, max_iter + 1):
         state.averaging(rng.permutation(n))
         if epoch < next_look and epoch < max_iter:

@@ -1,0 +1,149 @@
+"""The theorems' promises are kept on separable data, and structured output extends the multiclass problem."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from multikernel.gram import DenseStack
+from multikernel.groupnorm import GroupNormProblem
+from multikernel.losses import MulticlassHinge
+from multikernel.monitor import Monitor
+from multikernel.solvers.bounds import convergence_bound, separable_radius, separable_updates
+from multikernel.solvers.obscure import online_stage
+from multikernel.solvers.sdca import sdca
+from multikernel.solvers.structured import Hierarchy, StructuredState, structured_obscure
+from multikernel.solvers.table import ScoreTable
+
+
+def separable(n=60, n_kernels=5, seed=0):
+    """RBF kernels, which are one on the diagonal and separate distinct points."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    kernels = []
+    for _ in range(n_kernels):
+        X = rng.normal(size=(n, 3)) + 1.5 * rng.normal(size=(3, 3))[y]
+        D = ((X[:, None] - X) ** 2).sum(-1)
+        kernels.append(np.exp(-D / D.mean()))
+    return np.stack(kernels), y
+
+
+def solved(problem, tol=1e-6):
+    monitor = Monitor(problem, tol)
+    sdca(problem, monitor, None, random_state=0, max_iter=3000)
+    return monitor.result()
+
+
+@pytest.mark.parametrize("p", [1.05, 1.25, 2.0])
+@pytest.mark.parametrize("eta", [0.5, 2.0])
+def test_stage_1_keeps_the_promises_of_theorem_2(p, eta):
+    K, y = separable()
+    # with C so large that no loss is left, w* is the separating u of least norm, and f(w*) = lam/2 ‖u‖²
+    hard = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (1e4 * 60), p)
+    result = solved(hard)
+    scores, _ = hard.evaluate(result.weights, result.alpha)
+    assert hard.loss.value(scores) <= 1e-3 * result.certificate.primal
+    norm = np.sqrt(2 * result.certificate.primal / hard.lam)
+    for seed in range(3):
+        state = ScoreTable(hard)
+        epochs = online_stage(state, np.random.default_rng(seed), eta, 10_000)
+        assert epochs < 10_000
+        assert state.updates <= separable_updates(norm, 5, p, eta)
+        w = state.weights * np.sqrt(state.squares) / hard.q
+        radius = np.sum(w**p) ** (1 / p)  # there is no loss left, so R is the norm
+        assert norm <= radius * (1 + 1e-6) <= separable_radius(norm, 5, p, eta)
+
+
+@pytest.mark.parametrize("p", [1.05, 1.5, 2.0])
+def test_stage_2_keeps_the_promise_of_theorem_1(p):
+    K, y = separable()
+    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (2.0 * 60), p)
+    optimum = solved(problem).certificate.dual
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        state = ScoreTable(problem)
+        online_stage(state, rng, 2.0, 5)
+        radius = np.sqrt(2 * problem.objective(state.weights, state.coef / problem.q) / problem.lam)
+        state.restart()
+        for epoch in range(1, 33):
+            state.proximal(rng.integers(60, size=60), radius, state.lengths())
+            if epoch in (1, 4, 32):
+                value = problem.objective(state.weights, state.scale * state.coef / problem.q)
+                assert value - optimum <= convergence_bound(60 * epoch, 5, p, problem.lam, radius, 0.1)
+
+
+# -- structured output -----------------------------------------------------------------------------------------
+
+TREE = Hierarchy([-1, 0, 0, 1, 1, 2, 2], leaves=[3, 4, 5, 6])
+FLAT = Hierarchy([-1, 0, 0, 0], leaves=[1, 2, 3])
+
+
+def test_a_flat_hierarchy_is_the_multiclass_problem():
+    K, y = separable(n=30)
+    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / 300, 1.25)
+    table, state = ScoreTable(problem), StructuredState(problem.stack, y, FLAT, problem.lam, 1.25)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        order = rng.permutation(30)
+        table.online(order, 2.0)
+        state.online(order, 2.0)
+    assert_allclose(state.coef, table.coef)
+    table.restart()
+    clock = [0.0, 0.0]
+    for _ in range(3):
+        order = rng.permutation(30)
+        table.proximal(order, 3.0, table.lengths())
+        state.proximal(order, 3.0, clock)
+    assert_allclose(state.scale * state.coef, table.scale * table.coef, rtol=1e-8, atol=1e-12)
+    value = problem.objective(table.weights, table.scale * table.coef / problem.q)
+    assert_allclose(state.certificate().primal, value, rtol=1e-9)
+
+
+def conic_optimum(K, answers, space, lam, p):
+    n = len(answers)
+    parts, scores = [], 0
+    for k in K:
+        values, vectors = np.linalg.eigh(k)
+        part = cp.Variable((n, space.dimension))
+        parts.append(cp.norm(part, "fro"))
+        scores = scores + (vectors * np.sqrt(np.maximum(values, 0.0))) @ part
+    embedding = np.stack([space.embed(r) for r in range(len(space.leaves))])
+    losses = [
+        cp.max(scores[i] @ (embedding - embedding[answers[i]]).T + space.cost_matrix[answers[i]]) for i in range(n)
+    ]
+    objective = lam / 2 * cp.square(cp.pnorm(cp.hstack(parts), p)) + sum(losses) / n
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL)
+
+
+def test_hierarchical_costs_reach_the_conic_optimum():
+    K, _ = separable(n=32, n_kernels=3)
+    answers = np.arange(32) % 4
+    lam = 1.0 / 32
+    result = structured_obscure(DenseStack(K), answers, TREE, lam=lam, p=1.5, max_iter=120, random_state=0, tol=1e-2)
+    optimum = conic_optimum(K, answers, TREE, lam, 1.5)
+    assert result.certificate.dual <= optimum * (1 + 1e-6)
+    assert optimum * (1 - 1e-6) <= result.certificate.primal <= 1.02 * optimum
+    scores = np.tensordot(result.weights, K, axes=1) @ result.alpha
+    assert np.mean([TREE.decode(s) == a for s, a in zip(scores, answers)]) > 0.8
+
+
+def test_hierarchical_cost_without_shared_nodes_is_the_cost_matrix_of_the_classifier():
+    K, _ = separable(n=32, n_kernels=3)
+    answers = np.arange(32) % 4
+    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(answers, 4, cost=TREE.cost_matrix), 1.0 / 32, 1.5)
+    proof = solved(problem, 1e-5).certificate
+
+    class Leaves(Hierarchy):
+        """The tree's costs, but every class on its own."""
+
+        def __init__(self):
+            super().__init__([-1, 0, 0, 0, 0], leaves=[1, 2, 3, 4])
+            self.cost_matrix = TREE.cost_matrix
+
+    optimum = conic_optimum(K, answers, Leaves(), 1.0 / 32, 1.5)
+    assert_allclose(proof.primal, optimum, rtol=1e-4)
+    assert proof.dual <= optimum * (1 + 1e-6)
