@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from multikernel.certificate import Certificate
 from multikernel.gram.base import GramStack, format_bytes
 from multikernel.gram.lowrank import LowRankStack
-from multikernel.inner.fda import RegularizedFDA
+from multikernel.inner.fda import RegularizedFDA, leave_one_out
 from multikernel.inner.ridge import CholeskyFactor
 from multikernel.weight_sets import LpBall
 
@@ -32,8 +32,8 @@ class System(Protocol):
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
 
-    def inverse(self, weights: NDArray) -> Matrix:
-        """``(K(g) + λI)⁻¹``, shape (n, n)."""
+    def inverse_diagonal(self, weights: NDArray) -> NDArray[np.float64]:
+        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
 
 
 class DenseSystem:
@@ -53,16 +53,20 @@ class DenseSystem:
         self._kernel: NDArray = np.empty((0, 0))
         self._factor: CholeskyFactor | None = None
 
-    def _at(self, weights: NDArray) -> NDArray:
+    def combined(self, weights: NDArray) -> NDArray:
         """The combined kernel, kept until the weights change."""
         if self._weights is None or not np.array_equal(self._weights, weights):
             self._kernel = self.stack.combine(weights)
             self._weights, self._factor = np.array(weights), None
         return self._kernel
 
+    def prepare(self, weights: NDArray) -> None:
+        """Combine the kernels for weights that systems made by ``with_reg`` will begin with."""
+        self.combined(weights)
+
     def factor(self, weights: NDArray) -> CholeskyFactor:
         """The factorisation, kept likewise."""
-        kernel = self._at(weights)
+        kernel = self.combined(weights)
         if self._factor is None:
             self._factor = CholeskyFactor(kernel, self.reg)
         return self._factor
@@ -79,7 +83,7 @@ class DenseSystem:
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``K(g) alpha``, shape (n, c)."""
-        return self._at(weights) @ alpha
+        return self.combined(weights) @ alpha
 
     def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
         """``⟨alpha, K_j alpha⟩ = ⟨K_j, alpha alpha'⟩``, shape (F,): one pass over the kernels for all columns."""
@@ -92,9 +96,9 @@ class DenseSystem:
         white = self.factor(weights).whiten(np.moveaxis(scores, 0, -1).reshape(n, c * F)).reshape(n * c, F)
         return white.T @ white
 
-    def inverse(self, weights: NDArray) -> Matrix:
-        """``(K(g) + λI)⁻¹``, shape (n, n)."""
-        return self.factor(weights).inverse()
+    def inverse_diagonal(self, weights: NDArray) -> NDArray[np.float64]:
+        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
+        return self.factor(weights).inverse_diagonal()
 
 
 class LowRankSystem:
@@ -125,6 +129,9 @@ class LowRankSystem:
         other.n_kernels, other.reg = self.n_kernels, reg
         other._weights, other._factor = np.empty(0), None
         return other
+
+    def prepare(self, weights: NDArray) -> None:
+        """Nothing: the products of the features are there."""
 
     def _roots(self, weights: NDArray) -> NDArray:
         return np.sqrt(weights)[self.owner][:, None]
@@ -165,9 +172,10 @@ class LowRankSystem:
             total += parts.T @ image - white.T @ white
         return 0.5 * (total + total.T) / self.reg
 
-    def inverse(self, weights: NDArray) -> Matrix:
-        """``(K(g) + λI)⁻¹``, shape (n, n)."""
-        return self.solve(weights, np.eye(len(self.features)))
+    def inverse_diagonal(self, weights: NDArray) -> NDArray[np.float64]:
+        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
+        white = self.factor(weights).whiten(self._roots(weights) * self.features.T)
+        return (1.0 - (white**2).sum(axis=0)) / self.reg
 
 
 def fda_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRankSystem:
@@ -177,8 +185,8 @@ def fda_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRa
         return LowRankSystem(stack, reg)
     if 2 * 8 * n**2 > memory:
         raise MemoryError(
-            f"Fisher discriminant analysis of {n} samples factorises an (n, n) matrix: {format_bytes(16 * n**2)} with "
-            f"its kernel, but memory allows {format_bytes(memory)}. Use kernels with explicit features, such as "
+            f"Fisher discriminant analysis of {n} samples factorises an (n, n) matrix: {format_bytes(16 * n**2)} "
+            f"with its kernel, but memory allows {format_bytes(memory)}. Use kernels with explicit features, such as "
             "Nystroem(RBF(), rank=200), fewer samples, or raise memory=."
         )
     return DenseSystem(stack, reg)
@@ -207,10 +215,8 @@ class FDAProblem:
         The set of weights.
     """
 
-    def __init__(
-        self, system: DenseSystem | LowRankSystem, inner: RegularizedFDA, weight_set: LpBall, n_kernels: int
-    ):
-        self.system, self.inner, self.weight_set, self.n_kernels = system, inner, weight_set, n_kernels
+    def __init__(self, system: DenseSystem | LowRankSystem, inner: RegularizedFDA, weight_set: LpBall):
+        self.system, self.inner, self.weight_set = system, inner, weight_set
         self._last: tuple[NDArray, NDArray] | None = None
 
     @property
@@ -248,3 +254,13 @@ class FDAProblem:
         largest = self.weight_set.support(self.quadratic_forms(alpha)) / (2.0 * self.inner.reg)
         primal = self.inner.primal(self.system.scores(weights, alpha), alpha)
         return Certificate(primal, self.inner.dual(alpha, largest))
+
+    def centroids(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """Means of the training samples of each class in the discriminant space, shape (M, c)."""
+        return self.inner.centroids(self.system.scores(weights, alpha))
+
+    def leave_one_out(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """Class scores of each training sample from the model without it, shape (n, M), in closed form."""
+        member = self.inner.member
+        diagonal, sums = self.system.inverse_diagonal(weights), self.system.solve(weights, member)
+        return leave_one_out(self.inner, alpha, diagonal, sums, member)

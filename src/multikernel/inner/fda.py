@@ -63,7 +63,7 @@ class RegularizedFDA:
     >>> from multikernel.inner.fda import RegularizedFDA, fisher_targets
     >>> inner = RegularizedFDA(fisher_targets([0, 1], 2), reg=1.0)
     >>> value, alpha = inner.solve(np.eye(2))
-    >>> value, alpha.ravel()
+    >>> round(value, 12), alpha.ravel()
     (1.0, array([-0.5,  0.5]))
     """
 
@@ -74,6 +74,23 @@ class RegularizedFDA:
         if not (reg > 0.0 and np.isfinite(reg)):
             raise ValueError(f"reg={reg!r} must be positive: it keeps the linear system solvable, try 1e-3.")
         self.reg = float(reg)
+
+    @property
+    def codes(self) -> NDArray[np.intp]:
+        """Classes 0 … M−1, read off the targets, shape (n,)."""
+        if self.targets.shape[1] == 1:
+            return (self.targets[:, 0] > 0.0).astype(np.intp)
+        return self.targets.argmax(axis=1)
+
+    @property
+    def member(self) -> Matrix:
+        """1 where a sample is of a class, else 0, shape (n, M)."""
+        return (self.codes[:, None] == np.arange(max(self.targets.shape[1], 2))).astype(np.float64)
+
+    def centroids(self, projections: Matrix) -> Matrix:
+        """Means of the projections (n, c) of each class, shape (M, c)."""
+        member = self.member
+        return (member.T @ projections) / member.sum(axis=0)[:, None]
 
     def solve(self, K: NDArray, warm: NDArray | None = None, *, tol: float = 0.0) -> tuple[float, Matrix]:
         """Value and alpha on a kernel (n, n), by one Cholesky factorisation; ``warm`` and ``tol`` are not needed."""
@@ -110,39 +127,43 @@ class RegularizedFDA:
         return Certificate(self.primal(scores, alpha), self.dual(alpha, max(float(np.vdot(alpha, scores)), 0.0)))
 
 
-def leave_one_out(inverse: Matrix, alpha: Matrix, targets: Matrix, reg: float, codes: NDArray) -> Matrix:
+def class_scores(projections: Matrix, centroids: Matrix) -> Matrix:
+    """``z·c_k − ½‖c_k‖²`` for each projection z and centroid c_k, shape (n, M): largest at the nearest centroid."""
+    return projections @ centroids.T - 0.5 * (centroids**2).sum(axis=1)
+
+
+def leave_one_out(
+    inner: RegularizedFDA, alpha: Matrix, diagonal: NDArray, class_sums: Matrix, member: Matrix
+) -> Matrix:
     """Class scores of each sample from the model fitted without it, shape (n, M).
 
-    Taking sample i out of the system changes its alpha to ``alpha_l − (G⁻¹)_li alpha_i / (G⁻¹)_ii`` with
-    ``G = K + λI``. The projection of sample i is then ``H_i − alpha_i / (G⁻¹)_ii``, and the centroids of the classes
-    among the other samples follow from sums of rows of ``G⁻¹``: exact, without another factorisation. Kernel weights,
-    targets and normalisation stay as they are.
+    With ``G = K + λI``, taking sample i out of the system changes alpha_l by ``−(G⁻¹)_li alpha_i / (G⁻¹)_ii``. The
+    projection of sample i becomes ``H_i − alpha_i / (G⁻¹)_ii``, and the centroids of the other samples follow from
+    sums over the classes of rows of ``G⁻¹``: exact, without another factorisation. Kernel weights, targets and
+    normalisation stay as they are.
 
     Parameters
     ----------
-    inverse : ndarray of shape (n, n)
-        ``(K + λI)⁻¹``.
-    alpha, targets : ndarray of shape (n, c)
-        Solution and labels.
-    reg : float
-        Regularisation λ.
-    codes : ndarray of shape (n,)
-        Classes 0 … M−1.
+    inner : RegularizedFDA
+        Targets and λ.
+    alpha : ndarray of shape (n, c)
+        Solution on all samples.
+    diagonal : ndarray of shape (n,)
+        Diagonal of ``G⁻¹``.
+    class_sums : ndarray of shape (n, M)
+        ``G⁻¹ @ member``.
+    member : ndarray of shape (n, M)
+        1 where a sample is of a class, else 0.
     """
-    classes = np.arange(codes.max() + 1)
-    member = (codes[:, None] == classes).astype(np.float64)
-    change = alpha / np.diag(inverse)[:, None]  # (n, c)
-    projections = targets - change
-    # Sums over the members of class k, sample i left out: of the projections H − λ alpha before, and of their change.
-    sums = member.T @ (targets - reg * alpha)  # (M, c)
-    pull = inverse @ member  # (n, M): Σ over l in class k of (G⁻¹)_il
-    counts = member.sum(axis=0) - member  # (n, M)
+    change = alpha / diagonal[:, None]  # (n, c)
+    projections = inner.targets - change
+    sums = member.T @ (inner.targets - inner.reg * alpha)  # (M, c): of the projections in the model of all samples
     scores = np.empty(member.shape)
-    for k in classes:
-        own = member[:, k, None]
-        # the sample itself leaves the sum: its projection in the model without it is `projections`
-        total = sums[k] + reg * pull[:, k, None] * change - own * projections
-        centroid = total / np.maximum(counts[:, k, None], 1.0)
+    for k in range(member.shape[1]):
+        count = member[:, k].sum() - member[:, k]
+        # what the class sums to in the model without i, less the share of i itself, whose projection there is known
+        total = sums[k] + inner.reg * class_sums[:, k, None] * change - member[:, k, None] * projections
+        centroid = total / np.maximum(count, 1.0)[:, None]
         scores[:, k] = (projections * centroid).sum(axis=1) - 0.5 * (centroid**2).sum(axis=1)
-        scores[counts[:, k] == 0.0, k] = -np.inf  # a class without samples has no centroid
+        scores[count == 0.0, k] = -np.inf  # nothing is left of the class
     return scores

@@ -52,9 +52,8 @@ class CholeskyFactor:
             return (self._vectors.T @ right) / self._roots[:, None]
         return lapack.dtrtrs(self._factor, right, lower=1)[0]
 
-    def inverse(self) -> Matrix:
-        """``(K + λI)⁻¹``, shape (n, n)."""
+    def inverse_diagonal(self) -> NDArray[np.float64]:
+        """Diagonal of ``(K + λI)⁻¹``, shape (n,)."""
         if self._vectors is not None:
-            return (self._vectors / self._roots**2) @ self._vectors.T
-        lower = np.tril(lapack.dpotri(self._factor, lower=1)[0])
-        return lower + np.tril(lower, -1).T
+            return ((self._vectors / self._roots) ** 2).sum(axis=1)
+        return np.diag(lapack.dpotri(self._factor, lower=1)[0]).copy()
