@@ -131,6 +131,10 @@ class VSKLProblem(MinMaxProblem):
         """Effective weights λ_k / γ_group(k)."""
         return shares / self.groups.spread(balance)
 
+    def solution(self, point: GroupPoint) -> tuple[Vector, NDArray]:
+        """Effective weights and alpha at a point; a kernel with q = 0 does nothing, so it gets no weight."""
+        return np.where(point.q > 0.0, self.weights(point.shares, point.balance), 0.0), point.alpha
+
     def split(self, weights: Vector) -> tuple[Vector, Vector]:
         """Shares and balance whose effective weights are proportional to ``weights``."""
         total = self.groups.sum(weights)

@@ -51,7 +51,7 @@ def group_newton(
     tol = InnerTolerance(monitor)
     point = problem.evaluate(shares, balance, alpha, tol.value)
     for _ in range(max_iter):
-        if monitor(problem.weights(point.shares, point.balance), point.alpha):
+        if monitor(*problem.solution(point)):
             return
         if tol.value > 3.0 * tol.follow():
             point = problem.evaluate(point.shares, point.balance, point.alpha, tol.value)
@@ -100,10 +100,14 @@ def second_derivatives(
     B = by_share[:, None] * (H @ by_balance)
     B[np.arange(len(chosen)), label] += 0.5 * point.q[chosen] / gamma[label] ** 2
     C = by_balance.T @ H @ by_balance - np.diag(mass / gamma**3)
-    if len(groups) == 1:
-        return A, np.zeros((1, len(chosen)))
-    # changes of γ that sum to zero, relative to γ so that small groups count as much as others
-    basis = np.linalg.svd(gamma[None, :])[2][1:].T * gamma[:, None]
+    # groups that are held up by the floor of γ (all of q zero, for one) stay where they are
+    roots = np.sqrt(mass)
+    moving = np.flatnonzero(roots > 0.5 * gamma * roots.sum())
+    if len(moving) < 2:
+        return A, np.zeros((len(groups), len(chosen)))
+    # changes of the others' γ that sum to zero, relative to γ so that small groups count as much as large ones
+    basis = np.zeros((len(groups), len(moving) - 1))
+    basis[moving] = np.linalg.svd(gamma[None, moving])[2][1:].T * gamma[moving, None]
     inner = -basis.T @ C @ basis
     inner.ravel()[:: len(inner) + 1] += 1e-12 * max(float(np.trace(inner)), 1e-300)
     response = basis @ np.linalg.solve(inner, basis.T @ B.T)

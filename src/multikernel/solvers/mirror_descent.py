@@ -32,8 +32,8 @@ def mirror_descent(
         J(λ_t) + ∇J(λ_t)·(λ − λ_t) + KL(λ, λ_t) / η,        that is    λ_k ∝ λ_t,k exp(η q_k / 2γ_group(k)),
 
     KL the sum of relative entropies. Steps with a guarantee for any convex J shrink like 1/sqrt(t), with constants
-    that need a bound on the gradient. Here a step counts as good if J is below this model, which holds for all η up to
-    an unknown constant; it is then made longer, and shorter otherwise. Nothing depends on the scale of the kernels.
+    that need a bound on the gradient. Here a step counts as good if J is below this model, which holds for all η up
+    to an unknown constant; it is then made longer, and shorter otherwise. Nothing depends on the kernels' scale.
     Shares only tend to zero, and near the optimum ever more slowly: for exact answers see
     :func:`~multikernel.solvers.group_newton.group_newton`. The monitor has the result.
 
@@ -54,7 +54,7 @@ def mirror_descent(
     point = problem.evaluate(shares, balance, alpha, tol.value)
     step, failures = 0.0, 0
     for _ in range(max_iter):
-        if monitor(problem.weights(point.shares, point.balance), point.alpha):
+        if monitor(*problem.solution(point)):
             return
         if tol.value > 3.0 * tol.follow():
             point = problem.evaluate(point.shares, point.balance, point.alpha, tol.value)
