@@ -133,7 +133,7 @@ class OnlineLearning:
         stream = model._stream
         old, m = len(stream["coef"]), len(codes)
         join = scipy.sparse.vstack if scipy.sparse.issparse(X) else np.vstack
-        union = X if old == 0 else join([model._X, X])
+        union: Any = X if old == 0 else join([model._X, X])
         union = union.tocsr() if scipy.sparse.issparse(union) else union
         stack, normalization = self._union_stack(union)
         labels = np.concatenate([np.zeros(old, dtype=np.int64), codes])

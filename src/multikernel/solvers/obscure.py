@@ -13,8 +13,9 @@ from multikernel.solvers.table import ScoreTable, Solution, generator
 
 # Epochs of stage 1, unless one of them passes without an update.
 ONLINE_EPOCHS = 20
-# From this epoch on, every time their number has doubled, steps are taken as if the optimum were half as far away.
-FIRST_HALVING = 64
+# From this epoch on, every time their number has doubled, steps are taken as if the optimum were half as far away; the
+# larger q, the longer the way.
+FIRST_HALVING, HALVING_PER_Q = 64, 13
 
 
 def obscure(
@@ -28,13 +29,14 @@ def obscure(
 ) -> None:
     """Both stages of OBSCURE [OJC10, alg. 1 and alg. 2]; the monitor has the result.
 
-    Samples come in a fresh random order each epoch. Beyond the paper, at each look (epochs 1, 2, 3, 4, 6, 9, …) from
-    numbers that the score table has anyway:
+    Samples come in a fresh random order each epoch. Stage 2 as printed is slow where λ is small: it shrinks w by a share
+    λη/q a step, and keeps the R that it was given. So from time to time (epochs 1, 2, 3, 4, 6, 9, … of stage 2, and whenever
+    an epoch leaves no loss) it looks at numbers that the score table has anyway:
 
-    - the solution is the best so far of the last iterate and of the average of θ since the last doubling of epochs,
-      each in its best length;
+    - the solution is the best so far of the last iterate and of the average of θ since epochs last doubled, each in
+      its best length; an iterate without any loss goes on from its best length;
     - R is computed again from it: [OJC10, eq. (10)] bounds ‖w*‖ by any w;
-    - steps get shorter from epoch 64 on, because the average is then much nearer to the optimum than R.
+    - late steps are shorter, because the average is then much nearer to the optimum than R.
 
     Parameters
     ----------
@@ -66,8 +68,13 @@ def obscure(
     state.restart()
     lengths = state.lengths()
     for epoch in range(epochs + 1, max_iter + 1):
+        before = state.updates
         state.proximal(rng.permutation(n), search.radius, lengths / search.nearness)
         search.remember()
+        if state.updates == before:
+            # no loss is left, and shrinking by 1 - lam eta / q a step would take for ever where lam is small
+            search.look(epoch)
+            state.scale *= search.last_scale
         if epoch >= search.next_look or epoch == max_iter:
             search.look(epoch)
             if search.due(epoch, max_iter) and search.report(monitor, epoch, stage=2):
@@ -168,7 +175,8 @@ class Search:
         done = epoch - self._first
         self.next_look = self._first + max(done + 1, int(1.5 * done))
         if self._sum is not None and done >= 2 * self._since:
-            self.nearness *= 0.5 if done >= FIRST_HALVING else 1.0
+            far = done < max(FIRST_HALVING, HALVING_PER_Q * q)
+            self.nearness *= 1.0 if far else 0.5
             self._sum[0][:], self._sum[1][:] = 0.0, 0.0
             self._count, self._since = 0, done
 
