@@ -56,8 +56,8 @@ def spectral_gradient(
     gradient [BMR00], [BMR14, eq. (2)]. A fraction of it is accepted if T ends sufficiently below the largest of the
     last ten values; it is found by quadratic interpolation. SVMs are warm-started, and no more exact than the
     decrease that is predicted for the step deserves, which follows the projected gradient [JVV12]. M is diagonal
-    [BZZ09]: small parameters take small steps, which [JVV12] does without, and which saves most of the iterations
-    where some parameters end near zero. The monitor has the result.
+    [BZZ09]: small parameters take small steps. [JVV12] does without; where parameters end near zero that usually
+    takes several times as many iterations. The monitor has the result.
 
     Parameters
     ----------
