@@ -175,6 +175,44 @@ def test_sums_reach_the_optimum_of_a_conic_solver(penalty, reg):
     assert_allclose(result.certificate.primal, conic_optimum(problem, penalty), rtol=3e-6)
 
 
+def awkward(case):
+    """Kernels and C that solvers stumble over."""
+    sums, _, signs = make_data()
+    rng = np.random.default_rng(2)
+    vector = rng.normal(size=len(signs))
+    stacks = {
+        "one kernel": sums[:1],
+        "duplicates": sums[[0, 1, 1, 0]],
+        "a zero kernel": np.concatenate([sums, np.zeros_like(sums[:1])]),
+        "rank one": np.stack([np.outer(vector, vector), sums[0]]),
+        "more kernels than samples": np.stack([np.outer(v, v) for v in rng.normal(size=(60, len(signs)))]),
+        "sizes apart": sums * np.array([1e-3, 1.0, 1e3, 1e2])[:, None, None],
+    }
+    return stacks.get(case, sums), signs, {"huge C": 1e4, "tiny C": 1e-4}.get(case, 2.0)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        "one kernel",
+        "duplicates",
+        "a zero kernel",
+        "rank one",
+        "more kernels than samples",
+        "sizes apart",
+        "huge C",
+        "tiny C",
+    ],
+)
+def test_awkward_sums_reach_the_optimum_of_a_conic_solver(case, penalty):
+    K, signs, C = awkward(case)
+    problem = GeneralizedProblem(DenseStack(K), CSVM(signs, C), SumOfKernels(), PENALTIES[penalty], 1.0, MEMORY)
+    result = solve(problem, 1e-5)
+    assert result.converged
+    assert_allclose(result.certificate.primal, conic_optimum(problem, penalty), rtol=3e-5)
+
+
 @pytest.mark.parametrize("reg", [0.1, 5.0])
 def test_squared_l2_penalty_is_l2_norm_mkl_on_scaled_kernels(reg):
     """With rho = ‖d‖₂ at the solution, J(d) is the optimum over the ball of radius rho, attained at d / rho."""
