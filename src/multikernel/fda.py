@@ -259,8 +259,11 @@ class FDAProblem:
         """Means of the training samples of each class in the discriminant space, shape (M, c)."""
         return self.inner.centroids(self.system.scores(weights, alpha))
 
-    def leave_one_out(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """Class scores of each training sample from the model without it, shape (n, M), in closed form."""
-        member = self.inner.member
-        diagonal, sums = self.system.inverse_diagonal(weights), self.system.solve(weights, member)
-        return leave_one_out(self.inner, alpha, diagonal, sums, member)
+    def leave_one_out(self, weights: NDArray, alpha: Matrix, *, centered: bool) -> Matrix:
+        """Class scores of each training sample from the model without it, shape (n, M), in closed form.
+
+        ``centered`` says whether all kernels were centred on these samples.
+        """
+        diagonal = self.system.inverse_diagonal(weights)
+        sums = self.system.solve(weights, self.inner.member)
+        return leave_one_out(self.inner, alpha, diagonal, sums, centered=centered)

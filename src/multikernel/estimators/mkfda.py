@@ -34,9 +34,9 @@ class MKFDAClassifier(FisherClassifier):
         Regularisation λ. With kernels of unit trace values from 1e-8 to 10 are worth trying.
     solver : {"auto", "newton", "sip", "sip-taylor", "closed-form"}
         All solve the same problem. "newton": quadratic models of the objective, which is what "auto" takes. "sip":
-        the paper's semi-infinite program, by cutting planes, with a linear program for p = 1 and the exact norm as power
-        cones for p > 1; "sip-taylor" expands the norm as the paper does. "closed-form": a linear system in turn with
-        weights in closed form, fast for large p, slow towards p = 1.
+        the paper's semi-infinite program, by cutting planes, with a linear program for p = 1 and the exact norm as
+        power cones for p > 1; "sip-taylor" expands the norm as the paper does. "closed-form": a linear system in turn
+        with weights in closed form, fast for large p, slow towards p = 1.
     normalize : str, sequence, dict or None
         Normalisation of the kernels, fitted on training data. By default they are centred in feature space and scaled
         to unit trace, as the paper wants them; see :class:`~multikernel.normalization.Normalization`.

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import _safe_split
 from multikernel.estimators.fisher import NORMALIZE, FisherClassifier
 from multikernel.estimators.grid import GridRun, HeldOut, progress
 from multikernel.estimators.mkfda import MKFDAClassifier
+from multikernel.threads import thread_count
 
 # The grid of the paper: p and λ chosen together [YMBCK10, sect. 4.1].
 P_GRID = (1.0, *(1.0 + 2.0**-k for k in range(6, 0, -1)), 2.0, 3.0, 4.0, 8.0, 1e6)
@@ -42,13 +43,14 @@ class MKFDAClassifierCV(FisherClassifier):
         Regularisations λ to try; by default the paper's ten, from 10⁻⁸ to 10.
     criterion : {"cv", "loo"}
         "cv": the mean score on held-out folds. "loo": the accuracy on each training sample when it is left out, in
-        closed form, with kernel weights, targets and normalisation of all samples; needs no folds.
+        closed form: centred anew without it, with the kernel weights of all samples, so it is a little optimistic.
     cv : int, splitter or iterable of (train, test)
         Folds, as in scikit-learn; one given split is ``[(train, test)]``.
     scoring : str, callable or None
         Score on held-out folds; accuracy by default. Not for ``criterion="loo"``.
     n_jobs : int, optional
-        Threads over values of λ; each then keeps to one core. By default one after the other, on all cores.
+        Threads over values of λ, one core each; by default as many as there are cores, which linear algebra takes in
+        any case.
     solver, normalize, psd, tol, max_iter, max_time, memory, random_state, callback, checkpoint
         As for :class:`~multikernel.MKFDAClassifier`; max_time, callback and checkpoint are for the last fit, not for
         the grid.
@@ -157,9 +159,11 @@ class MKFDAClassifierCV(FisherClassifier):
     def _leave_one_out(self, X: Any, y: Any, ps: NDArray, regs: NDArray) -> list[GridRun]:
         model = self._plain()
         prepared = model._prepare(X, y, None)
+        centered = any(str(s["step"]) == "center" and s["chosen"].all() for s in model._normalization.statistics_)
 
         def score(problem, weights: NDArray, alpha: NDArray) -> float:
-            return float((problem.leave_one_out(weights, alpha).argmax(axis=1) == problem.inner.codes).mean())
+            left_out = problem.leave_one_out(weights, alpha, centered=centered)
+            return float((left_out.argmax(axis=1) == problem.inner.codes).mean())
 
         return self._solve_grids([(model, prepared, score)], ps, regs)
 
@@ -193,7 +197,7 @@ class MKFDAClassifierCV(FisherClassifier):
         with progress(n_folds * len(ps) * len(regs), type(self).__name__, self.verbose) as advance:
             for model, prepared, score in folds:  # one after the other: each holds its kernels in memory
                 run = GridRun(model, prepared, score, ps, regs)
-                run.solve(effective_n_jobs(self.n_jobs), advance)
+                run.solve(thread_count() if self.n_jobs is None else effective_n_jobs(self.n_jobs), advance)
                 runs.append(run)
         late = np.stack([run.gaps for run in runs]) > self.tol
         if late.any():

@@ -133,14 +133,15 @@ def class_scores(projections: Matrix, centroids: Matrix) -> Matrix:
 
 
 def leave_one_out(
-    inner: RegularizedFDA, alpha: Matrix, diagonal: NDArray, class_sums: Matrix, member: Matrix
+    inner: RegularizedFDA, alpha: Matrix, diagonal: NDArray, class_sums: Matrix, *, centered: bool
 ) -> Matrix:
-    """Class scores of each sample from the model fitted without it, shape (n, M).
+    """``−½‖z_i − c_k‖²`` of each sample i to the class centroids, in the model fitted without it, shape (n, M).
 
-    With ``G = K + λI``, taking sample i out of the system changes alpha_l by ``−(G⁻¹)_li alpha_i / (G⁻¹)_ii``. The
-    projection of sample i becomes ``H_i − alpha_i / (G⁻¹)_ii``, and the centroids of the other samples follow from
-    sums over the classes of rows of ``G⁻¹``: exact, without another factorisation. Kernel weights, targets and
-    normalisation stay as they are.
+    With ``P = (K + λI)⁻¹``, taking sample i out of the system changes alpha_l by ``−P_li alpha_i / P_ii``. The
+    projection of sample i becomes ``H_i − alpha_i / P_ii``, and the centroids of the other samples follow from sums
+    over the classes of rows of P: exact, without another factorisation. Centred kernels and labels are centred again
+    without sample i, which the others would give away otherwise: that is the system with a free constant, and
+    ``P − 11'/(nλ)`` takes the place of P. Kernel weights, the labels' values and the scale of the kernels stay.
 
     Parameters
     ----------
@@ -149,21 +150,25 @@ def leave_one_out(
     alpha : ndarray of shape (n, c)
         Solution on all samples.
     diagonal : ndarray of shape (n,)
-        Diagonal of ``G⁻¹``.
+        Diagonal of ``(K + λI)⁻¹``.
     class_sums : ndarray of shape (n, M)
-        ``G⁻¹ @ member``.
-    member : ndarray of shape (n, M)
-        1 where a sample is of a class, else 0.
+        ``(K + λI)⁻¹ @ inner.member``.
+    centered : bool
+        Whether the kernel was centred on these samples.
     """
+    member, counts = inner.member, inner.member.sum(axis=0)
+    if centered:
+        constant = 1.0 / (len(alpha) * inner.reg)
+        diagonal, class_sums = diagonal - constant, class_sums - constant * counts
     change = alpha / diagonal[:, None]  # (n, c)
     projections = inner.targets - change
     sums = member.T @ (inner.targets - inner.reg * alpha)  # (M, c): of the projections in the model of all samples
     scores = np.empty(member.shape)
     for k in range(member.shape[1]):
-        count = member[:, k].sum() - member[:, k]
-        # what the class sums to in the model without i, less the share of i itself, whose projection there is known
-        total = sums[k] + inner.reg * class_sums[:, k, None] * change - member[:, k, None] * projections
+        count = counts[k] - member[:, k]
+        # sums of H − λ alpha over the class in the model without i, less the share of i itself: alpha_i is 0 there
+        total = sums[k] + inner.reg * class_sums[:, k, None] * change - member[:, k, None] * inner.targets
         centroid = total / np.maximum(count, 1.0)[:, None]
-        scores[:, k] = (projections * centroid).sum(axis=1) - 0.5 * (centroid**2).sum(axis=1)
+        scores[:, k] = -0.5 * ((projections - centroid) ** 2).sum(axis=1)
         scores[count == 0.0, k] = -np.inf  # nothing is left of the class
     return scores
