@@ -109,6 +109,23 @@ def test_a_huge_price_on_kernels_that_cannot_separate_is_certified(p):
     assert_optimal(problem, result, 1e-3)
 
 
+@pytest.mark.parametrize("p", [1.1, 2.0, 8.0])
+@pytest.mark.parametrize("many", [100, 0], ids=["newton", "alternation"])
+def test_where_pairs_of_variables_creep_another_solver_finishes(p, many, monkeypatch):
+    monkeypatch.setattr(module, "MANY_KERNELS", many)
+    finished = []
+    for name in ("newton", "closed_form"):
+        solver = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, s=solver, **o: finished.append(s.__name__) or s(*a, **o))
+    monkeypatch.setattr(module, "PATIENCE", 1)
+    monkeypatch.setattr(module, "FEWEST_STEPS", 1)
+    K, signs = make_kernels(n=40, rank=2, ridge=1e-3)
+    problem, result = solve_kernels(K, signs, p, tol=1e-4, C=100.0)
+    assert finished == ["newton" if many else "closed_form"]
+    assert result.certificate.relative_gap <= 1e-4
+    assert problem.inner.violation(result.alpha) == 0.0
+
+
 @pytest.mark.parametrize("p", [1.05, 1.5, 8.0])
 def test_equal_kernels_get_equal_weights_and_a_zero_kernel_none(p):
     K, signs = make_kernels()

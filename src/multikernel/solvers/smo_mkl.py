@@ -12,6 +12,8 @@ from multikernel.inner.qp import choose
 from multikernel.inner.svm import CSVM
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
+from multikernel.solvers.closed_form import closed_form
+from multikernel.solvers.newton import newton
 from multikernel.weight_sets import LpBall, lp_norm
 
 Vector = NDArray[np.float64]
@@ -21,6 +23,8 @@ Indices = NDArray[np.intp]
 ROWS_AT_ONCE, FEWEST_ROWS = 16, 128
 # Relative gap of the SVM on equal weights that a cold start begins with.
 FIRST_TOL = 1e-2
+# Bursts that must at least halve the gap, and kernels beyond which a Newton step in the weights is dear.
+PATIENCE, MANY_KERNELS = 20, 100
 # Steps between two looks of the monitor, at least, and the violation that ends a burst early, relative to its start.
 FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1
 
@@ -56,7 +60,9 @@ def smo_mkl(
     Bursts of steps work on the variables that may still move; between them scores are computed afresh and the
     monitor is told. Rows of the kernels are read as they are needed, into a cache of half of ``problem.memory``.
     The nearer p is to 1, the nearer the dual is to one with kinks, and the more steps it takes; for p = 1 coordinate
-    ascent does not work at all. The monitor has the result.
+    ascent does not work at all. As any SMO it also creeps on kernels of low rank with a huge C: where twenty bursts
+    do not halve the gap, :func:`~multikernel.solvers.newton.newton` (beyond a hundred kernels
+    :func:`~multikernel.solvers.closed_form.closed_form`) finishes. The monitor has the result.
 
     Parameters
     ----------
@@ -67,7 +73,7 @@ def smo_mkl(
     start : (weights, alpha), optional
         Where to start; only alpha matters.
     max_iter : int
-        Largest number of bursts.
+        Largest number of bursts, those of a finishing solver included.
 
     Examples
     --------
@@ -95,16 +101,15 @@ def smo_mkl(
         _one_svm(problem, monitor, alpha, max_iter)
         return
     power = 1.0 / (weight_set.p - 1.0)
-    burst = _Burst(problem, power)
-    for iteration in range(max_iter):
+    burst, gaps = _Burst(problem, power), []
+    for iteration in range(1, max_iter + 1):
         weights = _weights(problem.quadratic_forms(alpha), power, weights)
-        if monitor(weights, alpha):
+        if monitor(weights, alpha) or iteration == max_iter:
             return
-        if iteration == max_iter - 1:
-            return
+        gaps.append(monitor.certificate.relative_gap)
         moved, alpha = burst.run(alpha, weights)
-        if not moved:
-            monitor.stopped = "rounding"
+        if not moved or (len(gaps) > PATIENCE and gaps[-1] > 0.5 * gaps[-1 - PATIENCE]):
+            _finish(problem, monitor, weights, alpha, max_iter - iteration)
             return
 
 
@@ -131,6 +136,14 @@ def _one_svm(problem: MinMaxProblem, monitor: Monitor, alpha: Vector, max_iter: 
         _, alpha = problem.solve_inner(weights, alpha, tol)
         if monitor(weights, alpha):
             return
+
+
+def _finish(problem: MinMaxProblem, monitor: Monitor, weights: Vector, alpha: Vector, max_iter: int) -> None:
+    """Go on with exact SVMs from where steps in two variables no longer get anywhere."""
+    solver = newton if problem.n_kernels <= MANY_KERNELS else closed_form
+    # the alternation never leaves a weight of zero, so there must be none
+    equal = problem.weight_set.start(problem.n_kernels)
+    solver(problem, monitor, (problem.weight_set.project(0.9 * weights + 0.1 * equal), alpha), max_iter=max_iter)
 
 
 def _weights(q: Vector, power: float, otherwise: Vector) -> Vector:
