@@ -88,6 +88,7 @@ class GroupNormProblem:
         self.q = self.p / (self.p - 1.0)
         self.sparsity, self.memory = float(sparsity), memory
         self.weight_set = LpBall(weight_norm(self.p))
+        self._feasible_squares: tuple[NDArray, Vector] | None = None
         self._kernel: tuple[NDArray, NDArray] | None = None
         self._last: tuple[NDArray, NDArray, Vector, NDArray] | None = None
 
@@ -121,9 +122,14 @@ class GroupNormProblem:
             support = support_of(alpha)
             scores = self.kernel(weights)[:, support].astype(np.float64, copy=False) @ alpha[support]
         else:  # entries cost more than products: compute each once
-            table = self.stack.apply(alpha)
-            squares = np.einsum("fim,im->f", table, alpha)
-            scores = np.tensordot(weights, table, axes=1)
+            # those of the feasible point too, because the bound will ask for its norms
+            feasible = self.loss.feasible(self.lam * alpha)
+            columns = alpha.shape[1]
+            table = self.stack.apply(np.hstack([alpha, feasible]))
+            squares = np.einsum("fim,im->f", table[:, :, :columns], alpha)
+            scores = np.tensordot(weights, table[:, :, :columns], axes=1)
+            norms = np.einsum("fim,im->f", table[:, :, columns:], feasible)
+            self._feasible_squares = feasible, np.maximum(norms, 0.0)
         return np.maximum(squares, 0.0), scores
 
     @property
@@ -164,6 +170,8 @@ class GroupNormProblem:
         """``‖θ_j(alpha)‖²``, shape (F,)."""
         if isinstance(self.stack, DenseStack) and self.fits_combined:
             return np.maximum(self.stack.inner_products(alpha @ alpha.T), 0.0)
+        if self._feasible_squares is not None and np.array_equal(self._feasible_squares[0], alpha):
+            return self._feasible_squares[1]
         return np.maximum(self.stack.quadratic_forms(alpha).sum(axis=1), 0.0)
 
     def _dual_value(self, linear: float, norms: Vector, t: float) -> float:

@@ -11,10 +11,10 @@ from multikernel.groupnorm import GroupNormProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.table import ScoreTable, Solution, generator
 
-# Epochs of stage 1, unless one of them passes without an update.
+# Epochs of stage 1, unless one of them passes without an update; at most a quarter of all.
 ONLINE_EPOCHS = 20
-# From this epoch on, every time their number has doubled, steps are taken as if the optimum were half as far away; the
-# larger q, the longer the way.
+# From this epoch on, every time their number has doubled, steps are taken as if the optimum were half as far away.
+# The larger q, the longer the way.
 FIRST_HALVING, HALVING_PER_Q = 64, 13
 
 
@@ -29,9 +29,9 @@ def obscure(
 ) -> None:
     """Both stages of OBSCURE [OJC10, alg. 1 and alg. 2]; the monitor has the result.
 
-    Samples come in a fresh random order each epoch. Stage 2 as printed is slow where λ is small: it shrinks w by a share
-    λη/q a step, and keeps the R that it was given. So from time to time (epochs 1, 2, 3, 4, 6, 9, … of stage 2, and whenever
-    an epoch leaves no loss) it looks at numbers that the score table has anyway:
+    Samples come in a fresh random order each epoch. Stage 2 as printed is slow where λ is small: it shrinks w by a
+    share λη/q a step, and keeps the R that it was given. So from time to time (epochs 1, 2, 3, 4, 6, 9, … of stage 2,
+    and whenever an epoch leaves no loss) it looks at numbers that the score table has anyway:
 
     - the solution is the best so far of the last iterate and of the average of θ since epochs last doubled, each in
       its best length; an iterate without any loss goes on from its best length;
@@ -43,7 +43,7 @@ def obscure(
     problem : GroupNormProblem
         With ``sparsity`` 0.
     monitor : Monitor
-        Judges the solution when the epochs of stage 2 have doubled.
+        Judges a better solution when the epochs of stage 2 have grown by half, doubled if kernels are recomputed.
     start : (weights, alpha), optional
         Start stage 2 here instead of running stage 1.
     max_iter : int
@@ -58,11 +58,12 @@ def obscure(
     n, q = len(problem.loss), problem.q
     epochs = 0
     if start is None:
-        epochs = online_stage(state, rng, eta, min(ONLINE_EPOCHS, max_iter))
+        epochs = online_stage(state, rng, eta, min(ONLINE_EPOCHS, max(1, max_iter // 4)))
     else:
         state.set(q * as_columns(start[1]))
     search = Search(problem, state, epochs)
-    if search.report(monitor, epochs, stage=1) or epochs >= max_iter:
+    cheap = state.kernels.complete  # else judging costs as much as an epoch
+    if ((cheap or epochs >= max_iter) and search.report(monitor, epochs, stage=1)) or epochs >= max_iter:
         return
     state.scale *= search.last_scale
     state.restart()
@@ -146,6 +147,7 @@ class Search:
         self.next_look = self._next_report = epochs + 1
         self.radius = float("inf")
         self.best: Solution | None = None
+        self._reported: Solution | None = None
         self.last_scale = 1.0
         self.look(epochs)
 
@@ -181,15 +183,19 @@ class Search:
             self._count, self._since = 0, done
 
     def due(self, epoch: int, max_iter: int) -> bool:
-        """Whether to have the solution judged, which reads all kernels: when the number of epochs has doubled."""
-        if epoch < self._next_report and epoch < max_iter:
+        """Whether to have the solution judged, which reads all kernels: rarely where that means computing them."""
+        if epoch >= max_iter:
+            return True
+        if epoch < self._next_report or self.best is self._reported:
             return False
-        self._next_report = self._first + 2 * (epoch - self._first)
+        growth = 1.5 if self.state.kernels.complete else 2.0
+        self._next_report = self._first + int(growth * (epoch - self._first))
         return True
 
     def report(self, monitor: Monitor, epoch: int, stage: int) -> bool:
         """Have the best solution judged; true if the monitor says stop."""
         assert self.best is not None
+        self._reported = self.best
         monitor.notes = {
             "epoch": epoch, "stage": stage, "radius": self.radius,
             "updates": self.state.updates, "mistakes": self.state.mistakes,
