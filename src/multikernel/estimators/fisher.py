@@ -100,6 +100,10 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
             New samples, or the kernels between them and all training samples.
         """
+        return self._project(X)
+
+    def _project(self, X: Any) -> NDArray[np.float64]:
+        """``transform`` as an array, whatever ``set_output`` says."""
         check_is_fitted(self)
         return combined_scores(self._test_stack(X), self._combination(self.weights_), self.dual_coef_.T)
 
@@ -113,7 +117,7 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         ----------
         X : as for ``transform``
         """
-        projections = FisherClassifier.transform(self, X)
+        projections = self._project(X)
         if len(self.classes_) == 2:
             return projections[:, 0] + self.intercept_[0]
         return class_scores(projections, self.centroids_)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from multikernel.estimators.base import Prepared
 from multikernel.estimators.mkfda import MKFDAClassifier
@@ -85,7 +85,7 @@ class GridRun:
             advance()
 
 
-class HeldOut(ClassifierMixin):
+class HeldOut(ClassifierMixin, BaseEstimator):
     """Predictions for held-out samples at any point of a grid: their kernels are computed once.
 
     Scorers see a classifier whose ``X`` is always the held-out samples.

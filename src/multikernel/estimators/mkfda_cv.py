@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import _safe_split
 from multikernel.estimators.fisher import NORMALIZE, FisherClassifier
 from multikernel.estimators.grid import GridRun, HeldOut, progress
 from multikernel.estimators.mkfda import MKFDAClassifier
+from multikernel.estimators.registry import register
 from multikernel.threads import thread_count
 
 # The grid of the paper: p and λ chosen together [YMBCK10, sect. 4.1].
@@ -26,6 +27,7 @@ REG_GRID = tuple(10.0**k for k in range(-8, 2))
 CRITERIA = ("cv", "loo")
 
 
+@register("mkfda-cv", title="MK-FDA, p and λ by leave-one-out", params={"criterion": "loo"}, order=22)
 class MKFDAClassifierCV(FisherClassifier):
     """ℓp-norm multiple kernel Fisher discriminant analysis with p and λ chosen on a grid.
 

@@ -141,7 +141,7 @@ def leave_one_out(
     projection of sample i becomes ``H_i − alpha_i / P_ii``, and the centroids of the other samples follow from sums
     over the classes of rows of P: exact, without another factorisation. Centred kernels and labels are centred again
     without sample i, which the others would give away otherwise: that is the system with a free constant, and
-    ``P − 11'/(nλ)`` takes the place of P. Kernel weights, the labels' values and the scale of the kernels stay.
+    ``P − P11'P / (1'P1)`` takes the place of P. Kernel weights, the labels' values and the scale of the kernels stay.
 
     Parameters
     ----------
@@ -158,8 +158,11 @@ def leave_one_out(
     """
     member, counts = inner.member, inner.member.sum(axis=0)
     if centered:
-        constant = 1.0 / (len(alpha) * inner.reg)
-        diagonal, class_sums = diagonal - constant, class_sums - constant * counts
+        row_sums = class_sums.sum(axis=1)  # P1, which is 1/λ up to rounding; here the rounding must cancel
+        share = row_sums / row_sums.sum()
+        diagonal = diagonal - row_sums * share
+        class_sums = class_sums - row_sums[:, None] * (share @ member)
+        alpha = alpha - share[:, None] * alpha.sum(axis=0)
     change = alpha / diagonal[:, None]  # (n, c)
     projections = inner.targets - change
     sums = member.T @ (inner.targets - inner.reg * alpha)  # (M, c): of the projections in the model of all samples
