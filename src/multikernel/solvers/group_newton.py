@@ -10,6 +10,7 @@ from multikernel.groups import Groups
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
 from multikernel.solvers.masters import solve_cone_program
+from multikernel.solvers.mirror_descent import mirror_move
 from multikernel.solvers.newton import curvature
 from multikernel.vskl import GroupPoint, VSKLProblem
 
@@ -19,6 +20,8 @@ Vector = NDArray[np.float64]
 MOST_ENTERING = 50
 # Trials of a step, and the share of the decrease predicted that is enough.
 MOST_TRIALS, ENOUGH = 8, 1e-3
+# Mirror steps to begin with, and the relative gap above which they are made.
+MOST_MIRROR_STEPS, FAR = 10, 0.05
 
 
 def group_newton(
@@ -34,7 +37,8 @@ def group_newton(
     ``−½ q`` and whose second derivatives are known while the set of free support vectors stays [CR08, sect. 4].
     With A, B, C the second derivatives of ``S(λ / γ)`` in λλ, λγ and γγ, those of J are ``A − B C⁺ B'``, C⁺ the
     inverse of C among changes of γ that sum to zero; the new γ is predicted along with the new λ. Where mirror
-    descent creeps, a few such steps reach rounding. The monitor has the result.
+    descent creeps, a few such steps reach rounding; a few mirror steps lead to where they work. The monitor has the
+    result.
 
     Parameters
     ----------
@@ -50,11 +54,16 @@ def group_newton(
     shares, balance = problem.split(weights)
     tol = InnerTolerance(monitor)
     point = problem.evaluate(shares, balance, alpha, tol.value)
-    for _ in range(max_iter):
+    length = 0.0
+    for iteration in range(max_iter):
         if monitor(*problem.solution(point)):
             return
-        if tol.value > 3.0 * tol.follow():
+        if tol.value > 20.0 * tol.follow():
             point = problem.evaluate(point.shares, point.balance, point.alpha, tol.value)
+        # 0. far from the optimum a quadratic model is poor, and steps that need none gain more
+        if iteration < MOST_MIRROR_STEPS and monitor.certificate.relative_gap > FAR:
+            point, length, _ = mirror_move(problem, point, length, tol.value)
+            continue
         # 1. the quadratic model on kernels in use or about to be
         gradient = -0.5 * point.q / problem.groups.spread(point.balance)
         chosen = promising(problem.groups, point.shares, gradient)
@@ -131,7 +140,8 @@ def minimise_model(H: NDArray, gradient: Vector, shares: Vector, label: NDArray[
     x, multipliers = solve_cone_program(gradient / scale - P @ shares, rows, right, cones, sparse.csc_matrix(P))
     x = np.maximum(x, 0.0)
     x[(x < multipliers[len(present) :]) & (x < 1e-6)] = 0.0  # an interior point has no exact zeros
-    return x / np.bincount(label, weights=x)[label]
+    totals = np.bincount(label, weights=x)
+    return x / totals[label] if (totals > 0.0).all() else shares  # not a number where the program was not solved
 
 
 def _search(

@@ -58,20 +58,28 @@ def mirror_descent(
             return
         if tol.value > 3.0 * tol.follow():
             point = problem.evaluate(point.shares, point.balance, point.alpha, tol.value)
-        # 1. gradient; the first step changes shares by a factor of e at most
-        gradient = -0.5 * point.q / problem.groups.spread(point.balance)
-        step = step or 1.0 / max(float(np.abs(gradient).max()), 1e-300)
-        # 2. the minimum of the model, and J there
-        shares, model = mirror_step(problem, point, gradient, step)
-        trial = problem.evaluate(shares, point.balance, point.alpha, tol.value)
-        # 3. accept what is below the model, up to what the inner problems are solved to
-        if trial.value <= model + tol.value * abs(model):
-            point, step, failures = trial, LONGER * step, 0
-            continue
-        step, failures = SHORTER * step, failures + 1
+        point, step, good = mirror_move(problem, point, step, tol.value)
+        failures = 0 if good else failures + 1
         if failures > MOST_FAILURES and not tol.tighten():
             monitor.stopped = "rounding"
             return
+
+
+def mirror_move(problem: VSKLProblem, point: GroupPoint, step: float, tol: float) -> tuple[GroupPoint, float, bool]:
+    """Try a step; returns the point to go on from, the length to try next, and whether the step was good.
+
+    With ``step = 0`` the length is such that shares change by a factor of e at most.
+    """
+    # 1. gradient
+    gradient = -0.5 * point.q / problem.groups.spread(point.balance)
+    step = step or 1.0 / max(float(np.abs(gradient).max()), 1e-300)
+    # 2. the minimum of the model, and J there
+    shares, model = mirror_step(problem, point, gradient, step)
+    trial = problem.evaluate(shares, point.balance, point.alpha, tol)
+    # 3. accept what is below the model, up to what the inner problems are solved to
+    if trial.value <= model + tol * abs(model):
+        return trial, LONGER * step, True
+    return point, SHORTER * step, False
 
 
 def mirror_step(problem: VSKLProblem, point: GroupPoint, gradient: Vector, step: float) -> tuple[Vector, float]:
