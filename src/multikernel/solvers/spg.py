@@ -15,6 +15,8 @@ Vector = NDArray[np.float64]
 
 # The search is not monotone: a value has to be below the largest of so many, and may rise by at most this share.
 REMEMBERED, RISE = 10, 0.1
+# Steps without a new best value after which it returns to the best point.
+PATIENCE = 5
 # Share of the predicted decrease that a step must bring, and shares by which a step that does not is cut.
 SUFFICIENT, LEAST_CUT, MOST_CUT = 1e-4, 0.5, 0.1
 # Cuts after which a direction is given up.
@@ -78,6 +80,7 @@ def spectral_gradient(
     unit = float(here.d.max())
     first = step = max(unit, 1e-12) / max(np.abs(gradient).max(), 1e-300)
     recent = deque([here.value], maxlen=REMEMBERED)
+    best, stale = here, 0
     for _ in range(max_iter):
         if monitor(here.d, here.alpha):
             return
@@ -105,6 +108,11 @@ def spectral_gradient(
         step = float(np.clip(step, SHORTEST * first, LONGEST * first))
         here, gradient = found, following
         recent.append(here.value)
+        # 4. a search that is not monotone may go round in circles: then it goes on from the best point
+        best, stale = (here, 0) if here.value < best.value else (best, stale + 1)
+        if stale >= PATIENCE:
+            here, stale, recent = best, 0, deque([best.value], maxlen=REMEMBERED)
+            gradient = problem.gradient(here.d, here.alpha)
     monitor(here.d, here.alpha)
 
 
