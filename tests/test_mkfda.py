@@ -50,7 +50,7 @@ def solve(problem, tol=1e-7, solver="auto", max_iter=500):
 
 
 def conic_optimum(K, H, reg, p):
-    """The max-min problem as  min over a of ¼‖a‖² − ⟨a, H⟩ + ‖(⟨a, K_j a⟩)_j‖_{p*} / 4λ,  scaled to numbers near 1."""
+    """The max-min problem as  min over a of ¼‖a‖² − ⟨a, H⟩ + ‖(⟨a, K_j a⟩)_j‖_{p*} / 4λ,  scaled to size 1."""
     cp = pytest.importorskip("cvxpy")
     size = (H**2).sum()
     a, q = cp.Variable(H.shape), cp.Variable(len(K))
@@ -86,7 +86,8 @@ def test_every_solver_certifies_the_same_optimum(solver, p):
     tol = 1e-3 if solver == "closed-form" and p == 1.0 else 1e-5  # which is slow there
     reference = solve(problem_of(K, y, 1e-3, p), tol=1e-9)
     result = solve(problem_of(K, y, 1e-3, p), tol=tol, solver=solver, max_iter=1000)
-    assert result.converged and reference.converged
+    assert result.converged
+    assert reference.converged
     assert result.certificate.primal == pytest.approx(reference.certificate.primal, rel=tol)
     assert result.certificate.dual <= reference.certificate.primal
 
@@ -112,8 +113,7 @@ def test_value_is_that_of_the_papers_objective():
     value, alpha = problem.solve_inner(weights)
     A = np.eye(len(y)) + np.tensordot(weights, K, axes=1) / reg
     a = 2.0 * reg * alpha
-    S = 0.25 * np.trace(a.T @ A @ a) - np.vdot(a, H)
-    assert S == pytest.approx(-value, rel=1e-10)
+    assert 0.25 * np.trace(a.T @ A @ a) - np.vdot(a, H) == pytest.approx(-value, rel=1e-10)
     assert value == pytest.approx(np.trace(H.T @ np.linalg.solve(A, H)), rel=1e-10)
     constant, q = problem.cut(alpha)
     assert constant - 0.5 * weights @ q == pytest.approx(value, rel=1e-10)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["ConvergenceDisplay", "KernelWeightsDisplay", "WeightPathDisplay"]
+__all__ = ["ConvergenceDisplay", "GridScoresDisplay", "KernelWeightsDisplay", "WeightPathDisplay"]
 
 
 def _axes(ax: Any) -> Any:
@@ -237,4 +237,62 @@ class WeightPathDisplay:
         ax.set_ylabel("weight")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)
+        return self
+
+
+class GridScoresDisplay:
+    """Heat map of the scores of a grid over p and λ; the chosen pair is framed.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (len(ps), len(regs))
+    ps, regs : sequence of float
+    chosen : (int, int), optional
+        Row and column of the chosen pair.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    image_ : matplotlib AxesImage
+    """
+
+    def __init__(
+        self,
+        scores: NDArray[np.float64],
+        ps: Sequence[float],
+        regs: Sequence[float],
+        chosen: tuple[int, int] | None = None,
+    ):
+        self.scores = scores
+        self.ps = ps
+        self.regs = regs
+        self.chosen = chosen
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **image: Any) -> GridScoresDisplay:
+        """Draw the grid of a fitted :class:`~multikernel.MKFDAClassifierCV`; ``image`` goes to ``imshow``."""
+        _fitted(estimator, "scores_", "p_", "reg_")
+        ps, regs = list(map(float, estimator.ps)), list(map(float, estimator.regs))
+        chosen = ps.index(estimator.p_), regs.index(estimator.reg_)
+        return cls(np.asarray(estimator.scores_), ps, regs, chosen).plot(ax=ax, **image)
+
+    def plot(self, ax: Any = None, **image: Any) -> GridScoresDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        self.image_ = ax.imshow(self.scores, **{"aspect": "auto", "cmap": "viridis", **image})
+        middle = 0.5 * (self.scores.min() + self.scores.max())
+        for (i, j), score in np.ndenumerate(self.scores):
+            colour = "black" if score > middle else "white"
+            ax.text(j, i, f"{score:.3f}", ha="center", va="center", color=colour, fontsize="x-small")
+        if self.chosen is not None:
+            from matplotlib.patches import Rectangle
+
+            i, j = self.chosen
+            ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1.0, 1.0, fill=False, edgecolor="red", linewidth=2.0))
+        ax.set_xticks(range(len(self.regs)), [f"{reg:.3g}" for reg in self.regs])
+        ax.set_yticks(range(len(self.ps)), ["∞" if p >= 1e6 else f"{p:.4g}" for p in self.ps])
+        ax.set_xlabel("regularisation λ")
+        ax.set_ylabel("norm p of the weights")
+        self.figure_.colorbar(self.image_, ax=ax, label="score")
         return self

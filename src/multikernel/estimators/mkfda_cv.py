@@ -10,8 +10,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
@@ -170,11 +168,15 @@ class MKFDAClassifierCV(FisherClassifier):
         return self._solve_grids([(model, prepared, score)], ps, regs)
 
     def _folds(self, X: Any, y: Any, ps: NDArray, regs: NDArray) -> list[GridRun]:
+        from sklearn.model_selection import check_cv  # slow to import, like metrics below
+
         X, y = indexable(X, y)
         splits = list(check_cv(self.cv, y, classifier=True).split(X if np.ndim(X) == 2 else y, y))
         return self._solve_grids((self._fold(X, y, train, test) for train, test in splits), ps, regs, len(splits))
 
     def _fold(self, X: Any, y: Any, train: NDArray, test: NDArray) -> tuple[Any, Any, Callable]:
+        from sklearn.metrics import check_scoring
+
         model = self._plain()
         X_train, y_train = _safe_split(model, X, y, train)
         X_test, y_test = _safe_split(model, X, y, test, train)
