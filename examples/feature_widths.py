@@ -41,7 +41,7 @@ for k, path in enumerate(np.transpose(widths)):
         penalties,
         path,
         "o-" if matters else "-",
-        color=f"C{k}" if matters else "0.7",
+        color=("C0" if k == 3 else "C1") if matters else "0.7",
         label=f"feature {k}" if matters else None,
     )
 left.set(xscale="log", xlabel="penalty", ylabel="inverse width", title="Grey: the features of noise")
