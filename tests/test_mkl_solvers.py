@@ -80,7 +80,9 @@ def test_auto_agrees_with_a_conic_solver_on_random_problems(seed, n, n_kernels, 
     assert_allclose(result.certificate.primal, conic_optimum(K, signs, C, p), rtol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"master": "taylor"}, {"chunking": True}, {"master": "taylor", "chunking": True}])
+@pytest.mark.parametrize(
+    "options", [{"master": "taylor"}, {"chunking": True}, {"master": "taylor", "chunking": True}], ids=str
+)
 @pytest.mark.parametrize("p", [1.2, 2.0, 5.0])
 def test_cutting_planes_in_all_their_forms_reach_the_same_optimum(options, p):
     K, signs, C = make_kernels()
@@ -107,7 +109,9 @@ def test_nu_svms_reach_the_conic_optimum(name, p):
     assert_allclose(result.certificate.primal, conic_optimum(K, signs, None, p, nu=0.4), rtol=2e-5)
 
 
-@pytest.mark.parametrize(("name", "p"), [("newton", 1.0), ("level", 1.0), ("simplemkl", 1.0), ("lp", 2.0), ("silp", 2.0)])
+@pytest.mark.parametrize(
+    ("name", "p"), [("newton", 1.0), ("level", 1.0), ("simplemkl", 1.0), ("lp", 2.0), ("silp", 2.0)]
+)
 def test_shared_weights_minimise_the_sum_over_labels(name, p):
     K, signs, C = make_kernels()
     signs = np.column_stack([signs, np.sign(K[1][:, 0] + 1e-9), np.roll(signs, 7)])

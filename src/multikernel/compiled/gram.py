@@ -188,3 +188,24 @@ def inspect_square(matrix, diagonal, start, stop):
                     if over > excess:
                         excess, excess_row, excess_column = over, i, j
     return not_finite, asymmetry, asymmetry_row, asymmetry_column, excess, excess_row, excess_column
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def screen_rows(matrix, roots, excess, probe, product, transposed, start, stop):
+    """One fast look at rows start:stop: ``matrix @ probe`` in product, ``matrix.T @ probe`` added to transposed.
+
+    Returns how many entries exceed ``roots[i] roots[j]``, roots those of the diagonal, by more than ``excess``. The
+    two products differ where the matrix is not symmetric, and are not finite where it is not.
+    """
+    n = matrix.shape[1]
+    count = 0
+    for i in range(start, stop):
+        row, root, factor = matrix[i], roots[i], probe[i]
+        dot, above = 0.0, 0
+        for j in range(n):
+            dot += row[j] * probe[j]
+            transposed[j] += factor * row[j]
+            above += abs(row[j]) > root * roots[j] + excess
+        product[i] = dot
+        count += above
+    return count

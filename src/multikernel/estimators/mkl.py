@@ -54,8 +54,8 @@ class MKLClassifier(KernelSVMClassifier):
         Price of an error.
     solver : {"auto", "newton", "simplemkl", "silp", "level", "lp", "group-lasso", "smo"}
         All solve the same problem. "simplemkl" [RBCG08] and "level" [XJKL09] are for p = 1, "lp" [KBSZ11] and "smo"
-        [VSTV10] for p > 1, "silp" [SRSS06], "group-lasso" [XJYKL10] and "newton" [CR08] for any. "auto" takes "newton", and
-        "lp" for p > 1 with more than 100 kernels.
+        [VSTV10] for p > 1, "silp" [SRSS06], "group-lasso" [XJYKL10] and "newton" [CR08] for any. "auto" takes
+        "newton", and "lp" for p > 1 with more than 100 kernels.
     nu : float, optional
         If given, ν-SVMs in the scaling of [GMSB11, eq. (3.17)] instead of C-SVMs; C is not used then.
     weights : {"shared", "per-class"}
@@ -63,8 +63,8 @@ class MKLClassifier(KernelSVMClassifier):
         objectives, or weights for each task.
     groups : list of lists, or array-like of shape (F,), optional
         Groups of kernels, by index or name, or a label for each kernel. Then the problem is that of VSKL
-        [NDRBBR09]: every group counts, but within a group weights are sparse. p is not used; solvers are "mirror", the
-        published mirror descent, and "newton", which "auto" takes.
+        [NDRBBR09]: every group counts, but within a group weights are sparse. p is not used; solvers are "mirror",
+        the published mirror descent, and "newton", which "auto" takes.
     multi_class : {"ovr", "ovo"}
         One task per class against the rest, or one per pair of classes.
     class_weight : dict, "balanced" or None

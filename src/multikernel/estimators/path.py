@@ -78,8 +78,8 @@ def mkl_path(
 ) -> MKLPath:
     """Fit an :class:`MKLClassifier` for several values of C or of p.
 
-    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the solution of the
-    one before: dual coefficients at their bound stay there when C grows.
+    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the solution of
+    the one before: dual coefficients at their bound stay there when C grows.
 
     Parameters
     ----------

@@ -23,6 +23,8 @@ from multikernel.threads import over_rows
 
 # Reading scattered columns costs about three times as much an entry as reading whole rows.
 GATHER_BELOW = 0.3
+# Adding up rows of the support costs about twice as much an entry as products with whole rows.
+ROWS_BELOW, CHUNK = 0.5, 2048
 
 
 class DenseStack(GramStack):
@@ -169,7 +171,10 @@ class DenseStack(GramStack):
         vector = alpha[support]
         ids = support if self._columns is None else self._columns[support]
         work = self.n_kernels * self.shape[0] * len(ids)
-        if len(ids) < GATHER_BELOW * self._array.shape[2]:
+        if self.symmetric and self._rows is None and len(ids) < ROWS_BELOW * self._array.shape[2]:
+            # row i is column i: only the rows of the support are read, each from end to end
+            over_rows(lambda start, stop: self._add_rows(ids, vector, out, start, stop), self.n_kernels, work=work)
+        elif len(ids) < GATHER_BELOW * self._array.shape[2]:
             arguments: tuple = (self._array, self._kernels, self._row_ids(), ids, vector, out)
             self._threaded(compiled.row_dots_gathered, arguments, work)
         else:
@@ -177,6 +182,15 @@ class DenseStack(GramStack):
             np.add.at(full, ids, vector)  # a column taken twice counts twice
             self._threaded(compiled.row_dots, (self._array, self._kernels, self._row_ids(), full, out), work)
         return out
+
+    def _add_rows(self, rows: Indices, factors: NDArray, out: NDArray, start: int, stop: int) -> None:
+        """``out[j] += Σ_i factors_i K_j[rows_i]`` for the kernels from ``start`` to ``stop``."""
+        from multikernel.compiled.smo import weighted_rows
+
+        for j in range(start, stop):
+            for first in range(0, out.shape[1], CHUNK):  # so that sums stay in the fastest cache
+                last = min(first + CHUNK, out.shape[1])
+                weighted_rows(self._array[self._kernels[j]], rows, factors, out[j], first, last)
 
     def quadratic_forms(self, alpha: ArrayLike) -> NDArray[np.float64]:
         from multikernel.compiled import gram as compiled

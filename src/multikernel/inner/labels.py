@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multikernel.blas import one_blas_thread
 from multikernel.certificate import Certificate
-from multikernel.inner.blas import one_blas_thread
 from multikernel.inner.operators import DenseOperator, KernelOperator
 from multikernel.inner.svm import CSVM, NuSVM, checked_signs
 from multikernel.threads import map_threads

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from multikernel.blas import one_blas_thread
 from multikernel.certificate import Certificate
-from multikernel.inner.blas import one_blas_thread
 from multikernel.inner.decomposition import Decomposition
 from multikernel.inner.feasible import fill_sum, weighted_quantile
 from multikernel.inner.operators import DenseOperator, KernelOperator, as_operator, is_finite, without_offset

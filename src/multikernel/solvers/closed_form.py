@@ -21,8 +21,8 @@ def closed_form(
 
     With ``w_j = g_j Σ_i alpha_i φ_j(x_i)`` the block norms are ``‖w_j‖ = g_j sqrt(q_j(alpha))``, and the weights that
     minimise ``Σ_j ‖w_j‖² / g_j`` over the set are known in closed form. Each step decreases the primal objective;
-    for p > 1 it converges to the optimum, the faster the larger p; for p = 1 it is slow. A weight that is zero would stay
-    zero, so zeros in ``start`` are replaced by something small. The monitor has the result.
+    for p > 1 it converges to the optimum, the faster the larger p; for p = 1 it is slow. A weight that is zero would
+    stay zero, so zeros in ``start`` are replaced by something small. The monitor has the result.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
+from multikernel.blas import one_blas_thread
 from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.operators import as_operator
 from multikernel.minmax import MinMaxProblem
@@ -45,8 +46,8 @@ def newton(
 ) -> None:
     """Minimise a quadratic model of J over the ball, again and again [CR08, sect. 4].
 
-    While the set A of free support vectors stays, J is smooth in the weights, with gradient ``−½ q(alpha)`` and second
-    derivatives ``s_j' P s_k``: s_j are the scores of kernel j on A, and P the inverse of the kernel on A among
+    While the set A of free support vectors stays, J is smooth in the weights, with gradient ``−½ q(alpha)`` and
+    second derivatives ``s_j' P s_k``: s_j are the scores of kernel j on A, and P the inverse of the kernel on A among
     coefficients whose sums are kept. A factorisation on A, which the SVM needs anyway, thus buys a step that
     converges quadratically; steps are halved until J falls.
 
@@ -68,7 +69,7 @@ def newton(
     for _ in range(max_iter):
         if monitor(point.weights, point.alpha):
             return
-        if tol.value > 3.0 * tol.follow():
+        if tol.value > 20.0 * tol.follow():
             point = _evaluate(problem, point.weights, point.alpha, tol.value)
         # 1. the quadratic model on kernels in use or about to be
         gradient = -0.5 * problem.quadratic_forms(point.alpha)
@@ -131,8 +132,8 @@ def _curvature_of_one(inner, operator, scores: NDArray, alpha: Vector) -> NDArra
     E = np.column_stack([np.isin(free, group) for group in box.groups]) if box.groups else np.zeros((len(free), 0))
     E = E[:, E.any(axis=0)]
     right = np.hstack([scores[:, free].T, E.astype(np.float64)])
-    factor = _factor(K)
-    Y = solve_triangular(factor, right, lower=True, check_finite=False)
+    with one_blas_thread():
+        Y = solve_triangular(_factor(K), right, lower=True, check_finite=False)
     S, sums = Y[:, : len(scores)], Y[:, len(scores) :]
     if sums.shape[1]:
         basis = np.linalg.qr(sums)[0]

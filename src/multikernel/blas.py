@@ -29,7 +29,7 @@ def one_blas_thread() -> AbstractContextManager:
 
     Examples
     --------
-    >>> from multikernel.inner.blas import one_blas_thread
+    >>> from multikernel.blas import one_blas_thread
     >>> with one_blas_thread():
     ...     pass
     """
