@@ -21,7 +21,7 @@ MOST_ENTERING = 50
 # Trials of a step, and the share of the decrease predicted that is enough.
 MOST_TRIALS, ENOUGH = 8, 1e-3
 # Mirror steps to begin with, and the relative gap above which they are made.
-MOST_MIRROR_STEPS, FAR = 10, 0.05
+MOST_MIRROR_STEPS, FAR = 10, 0.5
 
 
 def group_newton(
