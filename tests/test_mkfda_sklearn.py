@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multikernel import MKFDAClassifier, MKFDAClassifierCV, gram_stack, persistence
 from multikernel.kernels import RBF, Linear
+from multikernel.plotting import GridScoresDisplay
 
 ESTIMATORS = [
     MKFDAClassifier(kernels=[Linear(), RBF()], p=1.5),
@@ -154,3 +155,15 @@ def test_callbacks_see_the_objective_that_is_stored(iris):
     assert rows == [row["objective"] for row in model.history_]
     assert rows[-1] == model.objective_ < 0.0
     assert all(np.diff(rows) >= 0.0)  # the paper's problem is a maximum
+
+
+def test_the_heat_map_shows_the_scores_and_frames_the_chosen_pair(iris):
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y, kernels, _ = iris
+    model = MKFDAClassifierCV(kernels, ps=[1.0, np.inf], regs=[1e-4, 1e-2, 1.0], criterion="loo").fit(X, y)
+    display = GridScoresDisplay.from_estimator(model)
+    assert_array_equal(display.image_.get_array(), model.scores_)
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["1e-4", "0.01", "1"]
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["1", "∞"]
+    frame = display.ax_.patches[0].get_xy()
+    assert model.scores_[int(frame[1] + 0.5), int(frame[0] + 0.5)] == model.best_score_

@@ -290,9 +290,14 @@ class GridScoresDisplay:
 
             i, j = self.chosen
             ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1.0, 1.0, fill=False, edgecolor="red", linewidth=2.0))
-        ax.set_xticks(range(len(self.regs)), [f"{reg:.3g}" for reg in self.regs])
+        ax.set_xticks(range(len(self.regs)), [_short(reg) for reg in self.regs])
         ax.set_yticks(range(len(self.ps)), ["∞" if p >= 1e6 else f"{p:.4g}" for p in self.ps])
         ax.set_xlabel("regularisation λ")
         ax.set_ylabel("norm p of the weights")
         self.figure_.colorbar(self.image_, ax=ax, label="score")
         return self
+
+
+def _short(value: float) -> str:
+    """``0.01`` and above as they are, less as ``1e-3``: labels side by side must not touch."""
+    return f"{value:.3g}" if value >= 0.01 else np.format_float_scientific(value, 2, trim="-", exp_digits=1)
