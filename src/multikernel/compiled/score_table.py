@@ -199,21 +199,25 @@ def averaging_steps(
 
 
 @njit(cache=True, nogil=True)
-def likely_updates(table, weights, factor, labels, cost, importance, order, start, stop, found):
-    """Write the samples of ``order[start:stop]`` whose loss is positive now to ``found``; returns their number.
+def likely_updates(table, weights, factor, labels, cost, importance, slot, order, start, found):
+    """Write positions in ``order`` from ``start`` on of samples whose loss is positive now, and whose rows are missing.
 
-    It stops when ``found`` is full. The first sample is always among them: it is the one that was missing.
+    Returns how many were found. The first is always ``start``; it stops when there are rows, missing ones and
+    others, for as many samples to come as ``found`` is long. ``order`` lists a sample once.
     """
     scores = np.empty(table.shape[1])
-    count = 0
-    for k in range(start, stop):
+    found[0] = start
+    count, ready = 1, 1
+    for k in range(start + 1, order.shape[0]):
+        if ready == found.shape[0]:
+            break
         i = order[k]
         loss, _, _ = _most_violating(table, weights, factor, cost, labels[i], i, scores)
-        if k == start or (loss > 0.0 and importance[i] > 0.0):
-            found[count] = i
-            count += 1
-            if count == found.shape[0]:
-                break
+        if loss > 0.0 and importance[i] > 0.0:
+            ready += 1
+            if slot[i] < 0:
+                found[count] = k
+                count += 1
     return count
 
 

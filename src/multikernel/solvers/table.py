@@ -12,9 +12,9 @@ from multikernel.gram import DenseStack, GramStack
 from multikernel.groupnorm import GroupNormProblem
 from multikernel.weight_sets import lp_norm
 
-# Bytes of kernel rows that are computed at a time when they are not all in memory, and how far ahead to look for
-# samples that will need theirs, as a multiple of the rows that fit.
-BLOCK_BYTES, LOOK_AHEAD = 1 << 28, 8
+# Bytes of kernel rows that are held when they do not all fit, and the number of rows to compute at a time in the
+# beginning. Rows at a time are cheaper than single ones, but only those of samples that will need them are of use.
+BLOCK_BYTES, FIRST_BATCH = 1 << 28, 16
 
 
 class KernelRows:
@@ -47,14 +47,19 @@ class KernelRows:
             self.rows, self.slot = whole, np.arange(n)
         else:
             self.capacity = int(np.clip(min(memory // 4, BLOCK_BYTES) // size, 1, n))
-            self.rows = np.empty((n_kernels, 0, n), dtype=stack.dtype)
+            self.rows = np.empty((n_kernels, self.capacity, n), dtype=stack.dtype)
             self.slot = np.full(n, -1, dtype=np.int64)
+            self._holder = np.full(self.capacity, -1, dtype=np.int64)  # whose row is in each place
+            self._next = 0  # the place that is filled next: the rows that came first go first
 
     def load(self, samples: NDArray[np.intp]) -> None:
-        """Make these rows, at most ``capacity`` of them, the ones that are here."""
-        self.slot[:] = -1
-        self.rows = np.ascontiguousarray(self.stack.rows(samples))
-        self.slot[samples] = np.arange(len(samples))
+        """Compute rows that are not here, at most ``capacity`` of them; those that came first make place."""
+        places = (self._next + np.arange(len(samples))) % self.capacity
+        self._next = (self._next + len(samples)) % self.capacity
+        gone = self._holder[places]
+        self.slot[gone[gone >= 0]] = -1
+        self.rows[:, places] = self.stack.rows(samples)
+        self.slot[samples], self._holder[places] = places, samples
 
 
 def whole_array(stack: GramStack) -> NDArray | None:
@@ -95,6 +100,7 @@ class ScoreTable:
         self.squares = np.zeros(n_kernels)
         self.weights = np.ones(n_kernels)
         self.scalars = np.zeros(compiled.N_SCALARS)
+        self._batch = FIRST_BATCH
         self.scalars[compiled.SCALE] = 1.0
         self.diagonal = np.ascontiguousarray(problem.stack.diagonal(), dtype=np.float64)
         # a step is on one sample instead of on the mean, so that its weight is n times its share of the loss
@@ -124,6 +130,7 @@ class ScoreTable:
         loss, kernels = self.problem.loss, self.kernels
         order = np.ascontiguousarray(order, dtype=np.int64)
         position = 0
+        self._ahead = np.zeros(0, dtype=np.int64)
         while True:
             position = steps(
                 kernels.rows, kernels.slot, self.diagonal, loss.labels, loss.cost, self.importance, *data,
@@ -134,14 +141,22 @@ class ScoreTable:
             kernels.load(self._needed(order, position, factor()))
 
     def _needed(self, order: NDArray, position: int, factor: float) -> NDArray[np.int64]:
-        """The sample whose row is missing, and those after it that will need theirs unless their scores change."""
+        """The sample whose row is missing, and some after it that will need theirs unless their scores change."""
         loss = self.problem.loss
-        found = np.empty(self.kernels.capacity, dtype=np.int64)
-        stop = min(len(order), position + LOOK_AHEAD * self.kernels.capacity)
+        # as many as were of use the last time: a sample that was right may be wrong after an update, and right again
+        met = self._ahead[self._ahead < position]
+        if len(met):
+            used = (self.coef[order[met]] != self._coef_ahead[: len(met)]).any(axis=1).mean()
+            self._batch = 2 * self._batch if used > 0.8 else max(self._batch // 2, 1)
+        self._batch = min(self._batch, max(1, self.kernels.capacity // 2))
+        found = np.empty(self._batch, dtype=np.int64)
         count = self.compiled.likely_updates(
-            self.table, self.weights, factor, loss.labels, loss.cost, self.importance, order, position, stop, found
-        )
-        return np.unique(found[:count])
+            self.table, self.weights, factor, loss.labels, loss.cost, self.importance, self.kernels.slot,
+            order, position, found,
+        )  # fmt: skip
+        self._ahead = found[:count]
+        self._coef_ahead = self.coef[order[self._ahead]]
+        return order[self._ahead]
 
     # -- state -------------------------------------------------------------------------------------------------------
 
