@@ -200,7 +200,7 @@ def averaging_steps(
 
 @njit(cache=True, nogil=True)
 def likely_updates(table, weights, factor, labels, cost, importance, slot, order, start, found):
-    """Write positions in ``order`` from ``start`` on of samples whose loss is positive now, and whose rows are missing.
+    """Write positions in ``order`` from ``start`` on of samples with a loss now whose rows are missing.
 
     Returns how many were found. The first is always ``start``; it stops when there are rows, missing ones and
     others, for as many samples to come as ``found`` is long. ``order`` lists a sample once.
