@@ -21,6 +21,7 @@ from multikernel.solvers.sdca import sdca
 
 SOLVERS: dict[str, Callable[..., None]] = {"obscure": obscure, "pegasos": pegasos, "sdca": sdca}
 C_GRID = (1.0, 10.0, 100.0, 1000.0)
+GRID = {"C": C_GRID, "p": (1.05, 1.25, 1.5)}
 
 
 class GroupNormClassifier(KernelSVMClassifier):
@@ -66,7 +67,8 @@ class GroupNormClassifier(KernelSVMClassifier):
         self.n_kernels_ = count_kernels(self.weights_)
 
 
-@register("obscure", title="OBSCURE", params={"solver": "sdca"}, grid={"C": C_GRID, "p": (1.05, 1.25, 1.5)}, order=30)
+@register("obscure", title="OBSCURE", params={"max_iter": 300}, grid=GRID, order=30)
+@register("obscure-sdca", title="OBSCURE, certified", params={"solver": "sdca"}, grid=GRID, order=31)
 class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     """Multiclass MKL with a (2, p) group norm [OJC10, eq. (9)].
 

@@ -10,7 +10,7 @@ from multikernel.groupnorm import GroupNormProblem
 from multikernel.solvers.ufo import ufo, ufo_norm
 
 
-@register("ufo", title="UFO-MKL", params={"max_iter": 300}, grid={"C": C_GRID}, order=31)
+@register("ufo", title="UFO-MKL", params={"max_iter": 300}, grid={"C": C_GRID}, order=32)
 class UFOMKLClassifier(GroupNormClassifier):
     r"""Multiclass MKL with a (2, p) and a (2, 1) group norm [OJ11].
 
