@@ -52,6 +52,7 @@ class DenseSystem:
         self._weights: NDArray | None = None
         self._kernel: NDArray = np.empty((0, 0))
         self._factor: CholeskyFactor | None = None
+        self._last: tuple[Matrix, Matrix] | None = None
 
     def combined(self, weights: NDArray) -> NDArray:
         """The combined kernel, kept until the weights change."""
@@ -87,11 +88,21 @@ class DenseSystem:
 
     def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
         """``⟨alpha, K_j alpha⟩ = ⟨K_j, alpha alpha'⟩``, shape (F,): one pass over the kernels for all columns."""
+        if alpha.shape[1] == 1:  # the scores will serve the curvature as well
+            return np.maximum(self._scores_of_each(alpha)[:, :, 0] @ alpha[:, 0], 0.0)
         return np.maximum(self.stack.symmetric_products(alpha @ alpha.T), 0.0)
+
+    def _scores_of_each(self, alpha: Matrix) -> Matrix:
+        """``K_j alpha``, shape (F, n, c); of a single column the last ones are remembered."""
+        if alpha.shape[1] > 1:
+            return self.stack.apply(alpha)
+        if self._last is None or self._last[0] is not alpha:
+            self._last = alpha, self.stack.apply(alpha[:, 0])[:, :, None]
+        return self._last[1]
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
-        scores = self.stack.apply(alpha)
+        scores = self._scores_of_each(alpha)
         F, n, c = scores.shape
         white = self.factor(weights).whiten(np.moveaxis(scores, 0, -1).reshape(n, c * F)).reshape(n * c, F)
         return white.T @ white

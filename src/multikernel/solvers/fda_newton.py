@@ -16,6 +16,8 @@ Vector = NDArray[np.float64]
 
 # Halvings of a step, and the share of the decrease predicted that is enough.
 MOST_HALVINGS, ENOUGH = 8, 1e-3
+# Newton steps in the logarithms of the weights before a conic solver takes over, and their longest.
+MOST_STEPS, LONGEST_STEP = 40, 2.0
 # Least number of mixed discriminants in the curvature, and multiplications that take no time worth saving.
 FEWEST_MIXTURES, NOTHING = 4, 1e7
 
@@ -89,7 +91,45 @@ def minimise_model(curvature: NDArray, gradient: Vector, weights: Vector, ball: 
     cost = gradient / scale - H @ weights
     if ball.p == 1.0:
         return _on_simplex(H, cost)
-    return _in_ball(H, cost, ball)
+    h = None if ball.is_box else _on_sphere(H, cost, ball.p, weights)
+    return _in_ball(H, cost, ball) if h is None else h
+
+
+def _on_sphere(H: NDArray, cost: Vector, p: float, about: Vector) -> Vector | None:
+    """Root of ``cost + Hh + μ h^(p−1)`` with ``‖h‖_p = 1, μ > 0``: by convexity the least point of ``_in_ball``.
+
+    Newton steps in ``log h`` and μ, from the weights ``about``; None if they do not get there. A weight that goes to
+    zero may leave its residual positive.
+    """
+    F = len(cost)
+    x = np.log(np.maximum(about, 1e-12))
+    x -= np.log(lp_norm(np.exp(x), p))
+    mu = 0.0
+    system = np.zeros((F + 1, F + 1))
+    for step in range(MOST_STEPS):
+        h = np.exp(x)
+        power = h ** (p - 1.0)
+        slope = cost + H @ h
+        if step == 0:
+            mu = max(-float(h @ slope), 1e-12)
+        residual, excess = slope + mu * power, float(h @ power) - 1.0
+        met = (np.abs(residual) <= 1e-9 * np.abs(slope).max()) | ((residual > 0.0) & (h <= 1e-9))
+        if met.all() and abs(excess) <= 1e-9:
+            return h / lp_norm(h, p) if mu > 0.0 else None
+        system[:F, :F] = h[:, None] * H * h  # rows scaled by h, which makes it symmetric and changes no step
+        diagonal = np.einsum("ii->i", system[:F, :F])
+        diagonal += mu * (p - 1.0) * h * power
+        system[:F, F] = h * power
+        system[F, :F] = p * h * power
+        try:
+            move = np.linalg.solve(system, -np.append(h * residual, excess))
+        except np.linalg.LinAlgError:
+            return None
+        share = min(1.0, LONGEST_STEP / max(float(np.abs(move[:F]).max()), 1e-300))
+        x, mu = x + share * move[:F], mu + share * float(move[F])
+        if not np.isfinite(x).all():
+            return None
+    return None
 
 
 def _on_simplex(H: NDArray, cost: Vector) -> Vector:
