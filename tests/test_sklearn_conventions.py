@@ -2,13 +2,15 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multikernel import BestKernelClassifier, KernelAverageClassifier
+from multikernel import BestKernelClassifier, KernelAverageClassifier, MKLClassifier
 from multikernel.kernels import RBF, Linear
 
 ESTIMATORS = [
     KernelAverageClassifier(),
     KernelAverageClassifier(kernels=[RBF(), RBF(bandwidth="4*mean")], how="product", multi_class="ovo"),
     BestKernelClassifier(kernels=[Linear(), RBF()], normalize="variance"),
+    MKLClassifier(),
+    MKLClassifier(p=2.0, weights="per-class", multi_class="ovo", solver="lp"),
 ]
 
 WEIGHTS_DIFFER = (

@@ -22,7 +22,7 @@ class CuttingPlaneModel:
     """``m(g) = max over r of constant_r − ½ g·q_r``, minimised over ``{g ≥ 0, ‖g‖_p ≤ 1}``.
 
     Each feasible alpha makes a cut: ``constant`` is the linear part of the dual objective, q its quadratic forms.
-    With cuts of a min-max problem, m ≤ J everywhere, so the least value of m is a lower bound on the optimum [SRSS06].
+    With cuts of a min-max problem, m ≤ J everywhere: the least value of m is a lower bound on the optimum [SRSS06].
 
     Parameters
     ----------

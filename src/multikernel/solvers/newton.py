@@ -15,7 +15,7 @@ from multikernel.inner.operators import as_operator
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
-from multikernel.solvers.masters import ball_cones, solve_cone_program
+from multikernel.solvers.masters import CuttingPlaneModel, ball_cones, solve_cone_program
 from multikernel.weight_sets import LpBall, lp_norm
 
 Vector = NDArray[np.float64]
@@ -24,6 +24,11 @@ Vector = NDArray[np.float64]
 MOST_FREE = 4000
 # Kernels in a quadratic model beside those with a weight: the most promising ones.
 MOST_ENTERING = 50
+# Ridges on the kernel of free support vectors, relative to its diagonal, and the share of the gap that a quadratic
+# model must promise, or the ridge grows.
+LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 0.05
+# Share of the gap that an iteration may leave before planes are tried, and the level of the projection then.
+SLOW, LEVEL = 0.5, 0.5
 # Halvings of a step, and the share of the decrease predicted that is enough.
 MOST_HALVINGS, ENOUGH = 8, 1e-3
 
@@ -49,7 +54,8 @@ def newton(
     While the set A of free support vectors stays, J is smooth in the weights, with gradient ``−½ q(alpha)`` and
     second derivatives ``s_j' P s_k``: s_j are the scores of kernel j on A, and P the inverse of the kernel on A among
     coefficients whose sums are kept. A factorisation on A, which the SVM needs anyway, thus buys a step that
-    converges quadratically; steps are halved until J falls.
+    converges quadratically; steps are halved until J falls. For p = 1 the planes that touch J at the points visited
+    improve the bound, and take over every other iteration where J has kinks (kernels of low rank).
 
     Parameters
     ----------
@@ -62,35 +68,69 @@ def newton(
     max_iter : int
         Largest number of quadratic models.
     """
-    ball = problem.weight_set
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
-    point = _evaluate(problem, weights, alpha, tol.value)
+    ridge, previous, by_planes = LEAST_RIDGE, np.inf, False
+    planes = CuttingPlaneModel(problem.n_kernels, 1.0, "lp") if problem.weight_set.p == 1.0 else None
+    best = point = _evaluate(problem, weights, alpha, tol.value)
     for _ in range(max_iter):
+        if planes is not None:
+            planes.add(*problem.cut(point.alpha))
+            monitor.prove(planes.solve()[1])
         if monitor(point.weights, point.alpha):
             return
         if tol.value > 20.0 * tol.follow():
             point = _evaluate(problem, point.weights, point.alpha, tol.value)
-        # 1. the quadratic model on kernels in use or about to be
-        gradient = -0.5 * problem.quadratic_forms(point.alpha)
-        chosen = _promising(point.weights, gradient) if ball.p == 1.0 else np.arange(len(gradient))
-        H = curvature(problem, point.weights, point.alpha, chosen)
-        # 2. its minimum in the ball
-        target = np.zeros_like(point.weights)
-        target[chosen] = _minimise_model(H, gradient[chosen], point.weights[chosen], ball)
+        best = point if point.value <= best.value else best
+        gap = monitor.certificate.gap
+        by_planes = planes is not None and not by_planes and gap > SLOW * previous
+        previous = gap
+        if by_planes and planes is not None:
+            # where J has kinks no quadratic model holds: the planes that touch it do
+            level = LEVEL * monitor.certificate.primal + (1.0 - LEVEL) * monitor.bound
+            point = _evaluate(problem, planes.project(best.weights, level), best.alpha, tol.value)
+            continue
+        # 1. the quadratic model on kernels in use or about to be, 2. its minimum in the ball
+        gradient = -0.5 * problem.quadratic_forms(best.alpha)
+        target, ridge = _target(problem, best, gradient, gap, ridge)
         # 3. as far towards it as J falls
-        moved = _search(problem, point, target, gradient, tol.value)
+        moved = _search(problem, best, target, gradient, tol.value)
         if moved is None:
             if not tol.tighten():
                 monitor.stopped = "rounding"
                 return
-            moved = _evaluate(problem, point.weights, point.alpha, tol.value)
+            best = moved = _evaluate(problem, best.weights, best.alpha, tol.value)
         point = moved
+    monitor(point.weights, point.alpha)
 
 
 def _evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float) -> Point:
     value, alpha = problem.solve_inner(weights, warm, tol)
     return Point(weights, value, alpha)
+
+
+def _target(problem: MinMaxProblem, point: Point, gradient: Vector, gap: float, ridge: float) -> tuple[Vector, float]:
+    """Least point of the quadratic model in the ball, and the ridge of its curvature.
+
+    Where kernels are of low rank, coefficients of many samples move as soon as a weight does: second derivatives
+    are huge, hold nowhere but at the point itself, and a model with them promises next to nothing. A larger ridge
+    looks at J from further off; the line search sees to the rest.
+    """
+    ball = problem.weight_set
+    chosen = _promising(point.weights, gradient) if ball.p == 1.0 else np.arange(len(gradient))
+    weights, slopes = point.weights[chosen], gradient[chosen]
+    ridge = max(ridge / RIDGE_FACTOR, LEAST_RIDGE)
+    while True:
+        H = curvature(problem, point.weights, point.alpha, chosen, ridge)
+        best = _minimise_model(H, slopes, weights, ball)
+        step = best - weights
+        promised = -float(slopes @ step + 0.5 * step @ H @ step)
+        if promised >= WORTHWHILE * gap or ridge >= MOST_RIDGE:
+            break
+        ridge *= RIDGE_FACTOR
+    target = np.zeros_like(point.weights)
+    target[chosen] = best
+    return target, ridge
 
 
 def _promising(weights: Vector, gradient: Vector) -> NDArray[np.intp]:
@@ -103,20 +143,24 @@ def _promising(weights: Vector, gradient: Vector) -> NDArray[np.intp]:
 
 
 def curvature(
-    problem: MinMaxProblem, weights: Vector, alpha: NDArray, chosen: NDArray[np.intp]
+    problem: MinMaxProblem, weights: Vector, alpha: NDArray, chosen: NDArray[np.intp], ridge: float = 1e-10
 ) -> NDArray[np.float64]:
-    """Second derivatives of J for the chosen kernels, summed over labels, shape (len(chosen), len(chosen))."""
+    """Second derivatives of J for the chosen kernels, summed over labels, shape (len(chosen), len(chosen)).
+
+    ``ridge`` is added to the diagonal of the kernel, relative to its mean.
+    """
     operator = as_operator(problem.kernel(weights))
     scores = problem.scores(alpha)[chosen]
     if not isinstance(problem.inner, LabelSVMs):
-        return _curvature_of_one(problem.inner, operator, scores, alpha)
+        return _curvature_of_one(problem.inner, operator, scores, alpha, ridge)
     parts = (
-        _curvature_of_one(svm, operator, scores[:, :, t], alpha[:, t]) for t, svm in enumerate(problem.inner.svms)
+        _curvature_of_one(svm, operator, scores[:, :, t], alpha[:, t], ridge)
+        for t, svm in enumerate(problem.inner.svms)
     )
     return sum(parts, start=np.zeros((len(chosen), len(chosen))))
 
 
-def _curvature_of_one(inner, operator, scores: NDArray, alpha: Vector) -> NDArray[np.float64]:
+def _curvature_of_one(inner, operator, scores: NDArray, alpha: Vector, ridge: float) -> NDArray[np.float64]:
     """``S'(K⁻¹ − K⁻¹E(E'K⁻¹E)⁻¹E'K⁻¹)S`` on the free support vectors, E the indicators of sums that are kept."""
     box = inner.problem
     width = box.hi - box.lo
@@ -128,7 +172,7 @@ def _curvature_of_one(inner, operator, scores: NDArray, alpha: Vector) -> NDArra
         thinning = len(free) / MOST_FREE
         free = free[np.linspace(0, len(free) - 1, MOST_FREE).astype(np.intp)]
     K = operator.submatrix(free, free).astype(np.float64)
-    K.ravel()[:: len(free) + 1] += 1e-10 * max(float(K.trace()) / len(free), 1e-300)
+    K.ravel()[:: len(free) + 1] += ridge * max(float(K.trace()) / len(free), 1e-300)
     E = np.column_stack([np.isin(free, group) for group in box.groups]) if box.groups else np.zeros((len(free), 0))
     E = E[:, E.any(axis=0)]
     right = np.hstack([scores[:, free].T, E.astype(np.float64)])

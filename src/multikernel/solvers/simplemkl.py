@@ -69,6 +69,7 @@ def simplemkl(
                 return
             moved = _evaluate(problem, point.weights, point.alpha, tol.value)
         point = moved
+    monitor(point.weights, point.alpha)
 
 
 def reduced_gradient(weights: Vector, gradient: Vector, pivot: int) -> Vector:
