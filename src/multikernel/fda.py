@@ -7,11 +7,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.blas import one_blas_thread
 from multikernel.certificate import Certificate
 from multikernel.gram.base import GramStack, format_bytes
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.inner.fda import RegularizedFDA, leave_one_out
 from multikernel.inner.ridge import CholeskyFactor
+from multikernel.threads import map_threads
 from multikernel.weight_sets import LpBall
 
 Matrix = NDArray[np.float64]
@@ -94,8 +96,10 @@ class DenseSystem:
 
     def _scores_of_each(self, alpha: Matrix) -> Matrix:
         """``K_j alpha``, shape (F, n, c); of a single column the last ones are remembered."""
-        if alpha.shape[1] > 1:
-            return self.stack.apply(alpha)
+        if alpha.shape[1] > 1:  # narrow products, which BLAS alone does at a third of the speed of memory
+            each = [(self.stack.take(kernels=[j]), alpha) for j in range(self.n_kernels)]
+            with one_blas_thread():
+                return np.concatenate(map_threads(type(self.stack).apply, each))
         if self._last is None or self._last[0] is not alpha:
             self._last = alpha, self.stack.apply(alpha[:, 0])[:, :, None]
         return self._last[1]

@@ -14,6 +14,8 @@ from multikernel.weight_sets import LpBall, lp_norm
 
 Vector = NDArray[np.float64]
 
+# Gap, in units of the goal, from which on the curvature of the step before is good enough for one more.
+NEARLY = 10.0
 # Halvings of a step, and the share of the decrease predicted that is enough.
 MOST_HALVINGS, ENOUGH = 8, 1e-3
 # Newton steps in the logarithms of the weights before a conic solver takes over, and their longest.
@@ -49,12 +51,14 @@ def fda_newton(
     weights = problem.start()[0] if start is None else start[0]
     value, alpha = problem.solve_inner(weights)
     random = np.random.default_rng(0)
+    curvature = None
     for _ in range(max_iter):
         if monitor(weights, alpha):
             return
-        # 1. the quadratic model
+        # 1. the quadratic model; this near the goal the last curvature will do
         gradient = -0.5 * problem.quadratic_forms(alpha)
-        curvature = problem.curvature(weights, mixtures(alpha, problem.n_kernels, random))
+        if curvature is None or monitor.certificate.relative_gap > NEARLY * monitor.tol:
+            curvature = problem.curvature(weights, mixtures(alpha, problem.n_kernels, random))
         # 2. its minimum over the ball
         target = minimise_model(curvature, gradient, weights, problem.weight_set)
         # 3. as far towards it as J falls
@@ -65,6 +69,8 @@ def fda_newton(
         if found is None:
             monitor.stopped = "rounding"
             return
+        if monitor.certificate.relative_gap <= NEARLY * monitor.tol:
+            curvature = None  # should the last step not have been enough
         weights, value, alpha = found
 
 
