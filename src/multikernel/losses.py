@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -70,13 +72,11 @@ class MulticlassHinge:
 
     def best_scale(self, scores: NDArray, curvature: float, slope: float = 0.0) -> float:
         """The factor t >= 0 that minimises ``½ curvature t² + slope t + value(t · scores)``, by bisection."""
-        costs = self._costs()
         lead = scores - scores[self._own][:, None]
-        rows = np.arange(len(lead))
+        derivative_of_loss = self._along(lead)
 
         def derivative(t: float) -> float:
-            worst = (t * lead + costs).argmax(axis=1)
-            return curvature * t + slope + float(self.importance @ lead[rows, worst])
+            return curvature * t + slope + derivative_of_loss(t)
 
         low, high = 0.0, 1.0
         for _ in range(60):
@@ -87,6 +87,17 @@ class MulticlassHinge:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if derivative(middle) < 0.0 else (low, middle)
         return 0.5 * (low + high)
+
+    def _along(self, lead: NDArray) -> Callable[[float], float]:
+        """The derivative of ``value(t · scores)`` in t, for ``lead = score_r - score_label``."""
+        off_diagonal = self.cost[~np.eye(self.n_classes, dtype=bool)]
+        if np.ptp(off_diagonal) == 0.0:  # the best rival is the same for every t
+            lead[self._own] = -np.inf
+            rival, cost = lead.max(axis=1), off_diagonal[0]
+            share = self.importance * rival
+            return lambda t: float(share[cost + t * rival > 0.0].sum())
+        costs, rows = self._costs(), np.arange(len(lead))
+        return lambda t: float(self.importance @ lead[rows, (t * lead + costs).argmax(axis=1)])
 
     # -- the dual --------------------------------------------------------------------------------------------------
 

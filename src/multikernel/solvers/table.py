@@ -100,7 +100,9 @@ class ScoreTable:
         self.squares = np.zeros(n_kernels)
         self.weights = np.ones(n_kernels)
         self.scalars = np.zeros(compiled.N_SCALARS)
+        # rows that were computed before they were needed: positions in the order, and the coefficients then
         self._batch = FIRST_BATCH
+        self._ahead, self._coef_ahead = np.zeros(0, dtype=np.int64), np.zeros((0, n_classes))
         self.scalars[compiled.SCALE] = 1.0
         self.diagonal = np.ascontiguousarray(problem.stack.diagonal(), dtype=np.float64)
         # a step is on one sample instead of on the mean, so that its weight is n times its share of the loss
