@@ -7,8 +7,12 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 Vector = NDArray[np.float64]
+Cones = tuple[sparse.csc_matrix, Vector, list]
+# A weight so near to a bound, and nearer than its multiplier is to zero, is at the bound.
+AT_BOUND = 1e-6
 
 
 class WeightSet(Protocol):
@@ -29,6 +33,22 @@ class WeightSet(Protocol):
 
     def start(self, n_kernels: int) -> Vector:
         """Weights that favour no kernel."""
+
+    @property
+    def total(self) -> float | None:
+        """What weights in [0, 1] must sum up to if the set is no more than that, else None."""
+
+    def cones(self, n_kernels: int) -> Cones:
+        """The set as ``right − rows (g, z)`` in a product of cones, g and then what else it needs.
+
+        Returns rows, right and the cones; the first F rows are g ≥ 0, and where g ≤ 1 is a row the next F are that.
+        """
+
+    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """The point of the set that an interior-point solution stands for, with exact zeros where the set has them.
+
+        ``multipliers`` are those of the rows of ``cones``.
+        """
 
 
 @dataclass(frozen=True)
@@ -113,6 +133,47 @@ class LpBall:
             return np.ones(n_kernels)
         return np.full(n_kernels, n_kernels ** (-1.0 / self.p))
 
+    @property
+    def total(self) -> float | None:
+        """One for p = 1: no better weights sum to less."""
+        return 1.0 if self.p == 1.0 else None
+
+    def cones(self, n_kernels: int) -> Cones:
+        """Linear rows for p = 1 and infinity, one second-order cone for p = 2, else a power cone a kernel.
+
+        The power cones hold ``g_j ≤ z_j^(1/p)``, ``Σ z ≤ 1``.
+        """
+        import clarabel
+
+        F = n_kernels
+        eye, ones = sparse.identity(F, format="csc"), np.ones((1, F))
+        if self.is_box:
+            return sparse.vstack([-eye, eye]).tocsc(), np.repeat([0.0, 1.0], F), [clarabel.NonnegativeConeT(2 * F)]
+        if self.p == 1.0:
+            right = np.append(np.zeros(F), 1.0)
+            return sparse.vstack([-eye, ones]).tocsc(), right, [clarabel.NonnegativeConeT(F + 1)]
+        if self.p == 2.0:
+            rows = sparse.vstack([-eye, sparse.csc_matrix((1, F)), -eye]).tocsc()
+            right = np.concatenate([np.zeros(F), [1.0], np.zeros(F)])
+            return rows, right, [clarabel.NonnegativeConeT(F), clarabel.SecondOrderConeT(F + 1)]
+        # rows: g ≥ 0, Σ z ≤ 1, then (z_j, 1, g_j) for each kernel
+        j = np.arange(F)
+        places = np.concatenate([3 * j, 3 * j + 2]), np.concatenate([F + j, j])
+        triples = sparse.csc_matrix((np.full(2 * F, -1.0), places), shape=(3 * F, 2 * F))
+        positive = sparse.hstack([-eye, sparse.csc_matrix((F, F))])
+        total = sparse.hstack([sparse.csc_matrix((1, F)), ones])
+        right = np.concatenate([np.zeros(F), [1.0], np.tile([0.0, 1.0, 0.0], F)])
+        cones = [clarabel.NonnegativeConeT(F + 1)] + [clarabel.PowerConeT(1.0 / self.p)] * F
+        return sparse.vstack([positive, total, triples]).tocsc(), right, cones
+
+    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """Scaled to norm one, with exact zeros for p = 1."""
+        g = np.maximum(g, 0.0)
+        if self.p == 1.0 and multipliers is not None:
+            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
+        norm = float(g.max(initial=0.0)) if self.is_box else lp_norm(g, self.p)
+        return g / norm if norm > 0.0 else self.start(len(g))
+
 
 @dataclass(frozen=True)
 class CappedSimplex:
@@ -137,10 +198,7 @@ class CappedSimplex:
     def support(self, q: Vector) -> float:
         """Sum of the t largest entries, the last one in part when t is not an integer."""
         self._check(len(q))
-        ordered = np.sort(q)[::-1]
-        whole = int(self.t)
-        part = (self.t - whole) * ordered[whole] if whole < len(q) else 0.0
-        return float(ordered[:whole].sum() + part)
+        return float(self.vertex(q) @ q)
 
     def weights(self, block_norms: Vector) -> Vector:
         """``g_j = min(1, block_norms_j / s)`` with s such that they sum to t."""
@@ -173,6 +231,42 @@ class CappedSimplex:
         """Equal weights t / F."""
         self._check(n_kernels)
         return np.full(n_kernels, self.t / n_kernels)
+
+    @property
+    def total(self) -> float:
+        """The number t."""
+        return self.t
+
+    def cones(self, n_kernels: int) -> Cones:
+        """Linear rows: g ≥ 0, g ≤ 1, Σ g = t."""
+        import clarabel
+
+        self._check(n_kernels)
+        eye = sparse.identity(n_kernels, format="csc")
+        rows = sparse.vstack([-eye, eye, np.ones((1, n_kernels))]).tocsc()
+        right = np.append(np.repeat([0.0, 1.0], n_kernels), self.t)
+        return rows, right, [clarabel.NonnegativeConeT(2 * n_kernels), clarabel.ZeroConeT(1)]
+
+    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """Exact zeros and ones; the weights between them are scaled to keep the sum."""
+        F = len(g)
+        g = np.clip(g, 0.0, 1.0)
+        if multipliers is not None:
+            g[(g < multipliers[:F]) & (g < AT_BOUND)] = 0.0
+            g[(1.0 - g < multipliers[F : 2 * F]) & (1.0 - g < AT_BOUND)] = 1.0
+        between = (g > 0.0) & (g < 1.0)
+        rest, sum_between = self.t - float((g == 1.0).sum()), float(g[between].sum())
+        if sum_between > 0.0 and rest >= 0.0:
+            g[between] *= rest / sum_between
+        return g if g.max(initial=0.0) <= 1.0 and abs(g.sum() - self.t) <= 1e-12 * F else self.project(g)
+
+    def vertex(self, q: Vector) -> Vector:
+        """Weights with the largest ``g·q``: 1 for the largest entries of q, the rest of t for the next."""
+        self._check(len(q))
+        order = np.argsort(-q, kind="stable")
+        g = np.zeros(len(q))
+        g[order] = np.clip(self.t - np.arange(len(q)), 0.0, 1.0)
+        return g
 
     def _check(self, n_kernels: int) -> None:
         if self.t > n_kernels:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from multikernel.weight_sets import LpBall, lp_norm
+from multikernel.weight_sets import LpBall, WeightSet, lp_norm
 
 Vector = NDArray[np.float64]
 
@@ -19,7 +21,7 @@ SMALLEST = 1e-8
 
 
 class CuttingPlaneModel:
-    """``m(g) = max over r of constant_r − ½ g·q_r``, minimised over ``{g ≥ 0, ‖g‖_p ≤ 1}``.
+    """``m(g) = max over r of constant_r − ½ g·q_r``, minimised over a set of weights.
 
     Each feasible alpha makes a cut: ``constant`` is the linear part of the dual objective, q its quadratic forms.
     With cuts of a min-max problem, m ≤ J everywhere: the least value of m is a lower bound on the optimum [SRSS06].
@@ -28,17 +30,17 @@ class CuttingPlaneModel:
     ----------
     n_kernels : int
         Number of weights F.
-    p : float
-        Exponent of the norm, at least 1; from 1e6 on infinity.
+    weight_set : LpBall, CappedSimplex or float
+        The set; a number p stands for ``LpBall(p)``.
     kind : {"lp", "cone", "taylor"}
-        "lp": linear program, p = 1 or infinity [SRSS06, eq. (12)]. "cone": the exact norm as power cones. "taylor":
+        "lp": linear program, for sets without curved borders [SRSS06, eq. (12)]. "cone": the exact norm as power cones. "taylor":
         second-order expansions of the norm, one quadratically constrained program after the other
         [KBSZ11, sect. 4.2].
 
     Examples
     --------
     >>> from multikernel.solvers.masters import CuttingPlaneModel
-    >>> model = CuttingPlaneModel(2, p=1.0, kind="lp")
+    >>> model = CuttingPlaneModel(2, 1.0, kind="lp")
     >>> model.add(1.0, [2.0, 0.0])
     >>> model.add(1.0, [0.0, 2.0])
     >>> weights, value = model.solve()
@@ -46,14 +48,15 @@ class CuttingPlaneModel:
     (array([0.5, 0.5]), 0.5)
     """
 
-    def __init__(self, n_kernels: int, p: float, kind: str):
-        self.ball = LpBall(p)
+    def __init__(self, n_kernels: int, weight_set: WeightSet | float, kind: str):
+        self.set: Any = LpBall(weight_set) if isinstance(weight_set, (int, float)) else weight_set
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}.")
-        if kind == "lp" and p != 1.0 and not self.ball.is_box:
-            raise ValueError(f'a linear program holds p = 1 and p = inf only, not p = {p}: use kind="cone".')
-        if kind == "taylor" and (p == 1.0 or self.ball.is_box):
-            raise ValueError(f"the norm with p = {p} has no second derivative to expand: use kind='lp'.")
+        self.is_linear = self.set.total is not None or self.set.is_box
+        if kind == "lp" and not self.is_linear:
+            raise ValueError(f'a linear program holds p = 1 and p = inf only, not p = {self.set.p}: use kind="cone".')
+        if kind == "taylor" and self.is_linear:
+            raise ValueError(f"{self.set} has no curved border to expand: use kind='lp'.")
         self.n_kernels, self.kind = n_kernels, kind
         self.constants: list[float] = []
         self.forms: list[Vector] = []
@@ -73,7 +76,7 @@ class CuttingPlaneModel:
 
     def bound(self, multipliers: Vector) -> float:
         """``Σ_r μ_r constant_r − ½ support(Σ_r μ_r q_r)``: a lower bound on min m for any μ in the simplex."""
-        return float(multipliers @ self.constants) - 0.5 * self.ball.support(multipliers @ np.array(self.forms))
+        return float(multipliers @ self.constants) - 0.5 * self.set.support(multipliers @ np.array(self.forms))
 
     def solve(self) -> tuple[Vector, float]:
         """Best weights, and a lower bound on the least value of the model that holds whatever the rounding.
@@ -81,7 +84,7 @@ class CuttingPlaneModel:
         Returns
         -------
         weights : ndarray of shape (F,)
-            In the ball.
+            In the set.
         value : float
             ``bound`` at the multipliers of the cuts, which are kept in ``multipliers``.
         """
@@ -97,49 +100,48 @@ class CuttingPlaneModel:
         multipliers = np.maximum(multipliers, 0.0)
         total = multipliers.sum()
         self.multipliers = multipliers / total if total > 0.0 else np.full(len(a), 1.0 / len(a))
-        g = np.maximum(g, 0.0)
-        norm = float(g.max(initial=0.0)) if self.ball.is_box else lp_norm(g, self.ball.p)
-        return (g / norm if norm > 0.0 else self.ball.start(self.n_kernels)), self.bound(self.multipliers)
+        return self.set.settle(g), self.bound(self.multipliers)
 
     def project(self, g: Vector, level: float) -> Vector:
-        """The weights nearest to ``g`` with ``m ≤ level`` on the simplex (p = 1): a quadratic program."""
+        """The weights nearest to ``g`` with ``m ≤ level``, where weights have a given sum: a quadratic program."""
         import clarabel
 
         F, R = self.n_kernels, len(self)
         constants, forms = np.array(self.constants) - level, 0.5 * np.array(self.forms)
         scale = np.maximum(forms.max(axis=1, initial=0.0), 1e-300)
-        rows = np.vstack([np.ones((1, F)), -forms / scale[:, None], -np.eye(F)])
-        right = np.concatenate([[1.0], -constants / scale, np.zeros(F)])
-        cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(R + F)]
+        eye = np.eye(F)
+        upper = eye if self.set.total > 1.0 else np.zeros((0, F))  # a sum of 1 caps the weights by itself
+        rows = np.vstack([-eye, upper, -forms / scale[:, None], np.ones((1, F))])
+        right = np.concatenate([np.zeros(F), np.ones(len(upper)), -constants / scale, [self.set.total]])
+        cones = [clarabel.NonnegativeConeT(F + len(upper) + R), clarabel.ZeroConeT(1)]
         x, _ = solve_cone_program(-g, sparse.csc_matrix(rows), right, cones, sparse.identity(F, format="csc"))
-        x = np.maximum(x, 0.0)
-        x[x < 1e-10 * x.max(initial=0.0)] = 0.0  # an interior point has no exact zeros
-        return x / x.sum()
+        x = np.clip(x, 0.0, 1.0)
+        x[x < 1e-10 * x.max(initial=0.0)] = 0.0  # an interior point has no exact zeros, and no exact ones
+        x[x > 1.0 - 1e-10] = 1.0
+        return self.set.settle(x)
 
     def _linear(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
-        """min θ over θ ≥ a_r − H_r·g, g ≥ 0 and Σ g ≤ 1 (p = 1) or g ≤ 1 (p = ∞)."""
+        """min θ over θ ≥ a_r − H_r·g and 0 ≤ g ≤ 1, with the sum that the set asks for (none: p = ∞)."""
         cost = np.append(np.zeros(self.n_kernels), 1.0)
-        rows = np.column_stack([-H, -np.ones(len(a))])
-        right = -a
-        if not self.ball.is_box:
-            rows = np.vstack([rows, np.append(np.ones(self.n_kernels), 0.0)])
-            right = np.append(right, 1.0)
-        bounds = [(0.0, 1.0)] * self.n_kernels + [(None, None)]
+        program = {"A_ub": np.column_stack([-H, -np.ones(len(a))]), "b_ub": -a}
+        if self.set.total is not None:
+            program |= {"A_eq": np.append(np.ones(self.n_kernels), 0.0)[None, :], "b_eq": [self.set.total]}
+        program["bounds"] = [(0.0, 1.0)] * self.n_kernels + [(None, None)]
         options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        found = linprog(cost, rows, right, bounds=bounds, method="highs", options=options)
+        found = linprog(cost, **program, method="highs", options=options)
         if found.x is None:  # the tolerances are tight: a looser solve is better than none
-            found = linprog(cost, rows, right, bounds=bounds, method="highs")
-        return found.x[:-1], -found.ineqlin.marginals[: len(a)]
+            found = linprog(cost, **program, method="highs")
+        return found.x[:-1], -found.ineqlin.marginals
 
     def _conic(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
         """The same with ‖g‖_p ≤ 1 held exactly, by cones."""
         import clarabel
 
-        if self.ball.is_box or self.ball.p == 1.0:
+        if self.is_linear:
             return self._linear(a, H)
         F, R = self.n_kernels, len(a)
         # variables (g, z, θ), z those that the ball needs
-        ball, right, cones = ball_cones(F, self.ball.p)
+        ball, right, cones = self.set.cones(F)
         n_ball = ball.shape[1]
         cuts = sparse.hstack([sparse.csc_matrix(-H), sparse.csc_matrix((R, n_ball - F)), -np.ones((R, 1))])
         rows = sparse.vstack([cuts, sparse.hstack([ball, sparse.csc_matrix((ball.shape[0], 1))])]).tocsc()
@@ -149,24 +151,24 @@ class CuttingPlaneModel:
 
     def _taylor(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
         """Expand ``‖g‖_p^p`` about the last solution until it stays, starting from equal weights."""
-        g = self.ball.start(self.n_kernels)
+        g = self.set.start(self.n_kernels)
         multipliers = np.full(len(a), 1.0 / len(a))
         for _ in range(MOST_EXPANSIONS):
             moved, multipliers = self._expanded(a, H, np.maximum(g, SMALLEST))
             moved = np.maximum(moved, 0.0)
-            moved = moved / max(lp_norm(moved, self.ball.p), 1e-300)
+            moved = moved / max(lp_norm(moved, self.set.p), 1e-300)
             if np.abs(moved - g).max() <= SETTLED:
                 return moved, multipliers
             # the expansion may overshoot where it is far from the norm: halfway is safe, and fast enough
-            g = 0.5 * (g + moved) if self.ball.p < 2.0 else moved
-            g = g / lp_norm(g, self.ball.p)
+            g = 0.5 * (g + moved) if self.set.p < 2.0 else moved
+            g = g / lp_norm(g, self.set.p)
         return g, multipliers
 
     def _expanded(self, a: Vector, H: NDArray, about: Vector) -> tuple[Vector, Vector]:
         """The master with ½ p(p−1) Σ ĝ_j^(p−2) g_j² − p(p−2) Σ ĝ_j^(p−1) g_j + ½ p(p−3) + 1 ≤ 1 for the norm."""
         import clarabel
 
-        p, F, R = self.ball.p, self.n_kernels, len(a)
+        p, F, R = self.set.p, self.n_kernels, len(a)
         root = np.sqrt(0.5 * p * (p - 1.0)) * about ** (0.5 * (p - 2.0))
         linear = p * (p - 2.0) * about ** (p - 1.0)
         rest = -0.5 * p * (p - 3.0)  # ‖root∘g‖² ≤ linear·g + rest =: t, as ‖(2 root∘g, t − 1)‖ ≤ t + 1
@@ -180,36 +182,6 @@ class CuttingPlaneModel:
         cones = [clarabel.NonnegativeConeT(R + F), clarabel.SecondOrderConeT(F + 2)]
         x, dual = solve_cone_program(np.append(np.zeros(F), 1.0), A, right, cones)
         return x[:F], dual[:R]
-
-
-def ball_cones(n_kernels: int, p: float) -> tuple[sparse.csc_matrix, Vector, list]:
-    """``{g ≥ 0, ‖g‖_p ≤ 1}`` as  right − rows (g, z)  in a product of cones, g first; returns rows, right, cones.
-
-    p = 1 and infinity need linear rows only, p = 2 one second-order cone, any other p a power cone a kernel:
-    ``g_j ≤ z_j^(1/p)``, ``Σ z ≤ 1``.
-    """
-    import clarabel
-
-    F = n_kernels
-    eye, ones = sparse.identity(F, format="csc"), np.ones((1, F))
-    if LpBall(p).is_box:
-        return sparse.vstack([-eye, eye]).tocsc(), np.repeat([0.0, 1.0], F), [clarabel.NonnegativeConeT(2 * F)]
-    if p == 1.0:
-        return sparse.vstack([-eye, ones]).tocsc(), np.append(np.zeros(F), 1.0), [clarabel.NonnegativeConeT(F + 1)]
-    if p == 2.0:
-        rows = sparse.vstack([-eye, sparse.csc_matrix((1, F)), -eye]).tocsc()
-        right = np.concatenate([np.zeros(F), [1.0], np.zeros(F)])
-        return rows, right, [clarabel.NonnegativeConeT(F), clarabel.SecondOrderConeT(F + 1)]
-    # rows: g ≥ 0, Σ z ≤ 1, then (z_j, 1, g_j) for each kernel
-    j = np.arange(F)
-    triples = sparse.csc_matrix(
-        (np.full(2 * F, -1.0), (np.concatenate([3 * j, 3 * j + 2]), np.concatenate([F + j, j]))), shape=(3 * F, 2 * F)
-    )
-    positive = sparse.hstack([-eye, sparse.csc_matrix((F, F))])
-    total = sparse.hstack([sparse.csc_matrix((1, F)), ones])
-    right = np.concatenate([np.zeros(F), [1.0], np.tile([0.0, 1.0, 0.0], F)])
-    cones = [clarabel.NonnegativeConeT(F + 1)] + [clarabel.PowerConeT(1.0 / p)] * F
-    return sparse.vstack([positive, total, triples]).tocsc(), right, cones
 
 
 def solve_cone_program(

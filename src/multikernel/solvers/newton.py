@@ -15,8 +15,8 @@ from multikernel.inner.operators import as_operator
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
-from multikernel.solvers.masters import CuttingPlaneModel, ball_cones, solve_cone_program
-from multikernel.weight_sets import LpBall, lp_norm
+from multikernel.solvers.masters import CuttingPlaneModel, solve_cone_program
+from multikernel.weight_sets import WeightSet
 
 Vector = NDArray[np.float64]
 
@@ -27,8 +27,9 @@ MOST_ENTERING = 50
 # Ridges on the kernel of free support vectors, relative to its diagonal, and the share of the gap that a quadratic
 # model must promise, or the ridge grows.
 LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 0.05
-# Share of the gap that an iteration may leave before planes are tried, and the level of the projection then.
-SLOW, LEVEL = 0.5, 0.5
+# Share of the gap that an iteration should leave at most, how many may leave more before planes are tried, and the
+# level of the projection then.
+SLOW, KINKED, LEVEL = 0.5, 3, 0.5
 # Halvings of a step, and the share of the decrease predicted that is enough.
 MOST_HALVINGS, ENOUGH = 8, 1e-3
 
@@ -49,18 +50,19 @@ def newton(
     *,
     max_iter: int = 200,
 ) -> None:
-    """Minimise a quadratic model of J over the ball, again and again [CR08, sect. 4].
+    """Minimise a quadratic model of J over the set of weights, again and again [CR08, sect. 4].
 
     While the set A of free support vectors stays, J is smooth in the weights, with gradient ``−½ q(alpha)`` and
     second derivatives ``s_j' P s_k``: s_j are the scores of kernel j on A, and P the inverse of the kernel on A among
     coefficients whose sums are kept. A factorisation on A, which the SVM needs anyway, thus buys a step that
-    converges quadratically; steps are halved until J falls. For p = 1 the planes that touch J at the points visited
-    improve the bound, and take over every other iteration where J has kinks (kernels of low rank).
+    converges quadratically; steps are halved until J falls. For p = 1 and the capped simplex the planes that touch J
+    at the points visited improve the bound, and take over every other iteration where J has kinks (kernels of low
+    rank).
 
     Parameters
     ----------
     problem : MinMaxProblem
-        With an :class:`~multikernel.weight_sets.LpBall`.
+        With any weight set that has cones.
     monitor : Monitor
         Judges each iteration; has the result.
     start : (weights, alpha), optional
@@ -70,27 +72,30 @@ def newton(
     """
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
-    ridge, previous, by_planes = LEAST_RIDGE, np.inf, False
-    planes = CuttingPlaneModel(problem.n_kernels, 1.0, "lp") if problem.weight_set.p == 1.0 else None
+    ridge, previous, by_planes, slow = LEAST_RIDGE, np.inf, False, 0
+    has_sum = problem.weight_set.total is not None
+    planes = CuttingPlaneModel(problem.n_kernels, problem.weight_set, "lp") if has_sum else None
     best = point = _evaluate(problem, weights, alpha, tol.value)
     for _ in range(max_iter):
         if planes is not None:
             planes.add(*problem.cut(point.alpha))
-            monitor.prove(planes.solve()[1])
+            if slow >= KINKED:  # no single alpha will prove the optimum soon
+                monitor.prove(planes.solve()[1])
         if monitor(point.weights, point.alpha):
             return
         if tol.value > 20.0 * tol.follow():
             point = _evaluate(problem, point.weights, point.alpha, tol.value)
         best = point if point.value <= best.value else best
         gap = monitor.certificate.gap
-        by_planes = planes is not None and not by_planes and gap > SLOW * previous
+        slow += gap > SLOW * previous
+        by_planes = planes is not None and not by_planes and slow >= KINKED and gap > SLOW * previous
         previous = gap
         if by_planes and planes is not None:
             # where J has kinks no quadratic model holds: the planes that touch it do
             level = LEVEL * monitor.certificate.primal + (1.0 - LEVEL) * monitor.bound
             point = _evaluate(problem, planes.project(best.weights, level), best.alpha, tol.value)
             continue
-        # 1. the quadratic model on kernels in use or about to be, 2. its minimum in the ball
+        # 1. the quadratic model on kernels in use or about to be, 2. its minimum in the set
         gradient = -0.5 * problem.quadratic_forms(best.alpha)
         target, ridge = _target(problem, best, gradient, gap, ridge)
         # 3. as far towards it as J falls
@@ -110,19 +115,19 @@ def _evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float
 
 
 def _target(problem: MinMaxProblem, point: Point, gradient: Vector, gap: float, ridge: float) -> tuple[Vector, float]:
-    """Least point of the quadratic model in the ball, and the ridge of its curvature.
+    """Least point of the quadratic model in the set, and the ridge of its curvature.
 
     Where kernels are of low rank, coefficients of many samples move as soon as a weight does: second derivatives
     are huge, hold nowhere but at the point itself, and a model with them promises next to nothing. A larger ridge
     looks at J from further off; the line search sees to the rest.
     """
-    ball = problem.weight_set
-    chosen = _promising(point.weights, gradient) if ball.p == 1.0 else np.arange(len(gradient))
+    allowed = problem.weight_set
+    chosen = np.arange(len(gradient)) if allowed.total is None else _promising(point.weights, gradient)
     weights, slopes = point.weights[chosen], gradient[chosen]
     ridge = max(ridge / RIDGE_FACTOR, LEAST_RIDGE)
     while True:
         H = curvature(problem, point.weights, point.alpha, chosen, ridge)
-        best = _minimise_model(H, slopes, weights, ball)
+        best = _minimise_model(H, slopes, weights, allowed)
         step = best - weights
         promised = -float(slopes @ step + 0.5 * step @ H @ step)
         if promised >= WORTHWHILE * gap or ridge >= MOST_RIDGE:
@@ -136,7 +141,12 @@ def _target(problem: MinMaxProblem, point: Point, gradient: Vector, gap: float, 
 def _promising(weights: Vector, gradient: Vector) -> NDArray[np.intp]:
     """Kernels with a weight, and those without that would gain most."""
     used = weights > 0.0
-    level = float(gradient[used] @ weights[used])  # the multiplier of the sum at a stationary point
+    between = used & (weights < 1.0)
+    # the multiplier of the sum at a stationary point; all weights at a bound leave an interval, of which the end
+    if between.any():
+        level = float(gradient[between] @ weights[between]) / float(weights[between].sum())
+    else:
+        level = float(gradient[used].max())
     entering = np.flatnonzero(~used & (gradient < level))
     entering = entering[np.argsort(gradient[entering], kind="stable")[:MOST_ENTERING]]
     return np.sort(np.concatenate([np.flatnonzero(used), entering]))
@@ -196,22 +206,18 @@ def _factor(K: NDArray) -> NDArray:
             ridge *= 100.0
 
 
-def _minimise_model(H: NDArray, gradient: Vector, weights: Vector, ball: LpBall) -> Vector:
-    """Least point of ``gradient·(h − g) + ½ (h − g)'H(h − g)`` over the ball; exact zeros for p = 1."""
+def _minimise_model(H: NDArray, gradient: Vector, weights: Vector, allowed: WeightSet) -> Vector:
+    """Least point of ``gradient·(h − g) + ½ (h − g)'H(h − g)`` over the set; exact zeros where it has corners."""
     F = len(gradient)
     scale = max(float(np.abs(gradient).max()), float(np.abs(H).max()), 1e-300)
     P = H / scale
     P.ravel()[:: F + 1] += 1e-9 * max(float(P.trace()) / F, 1e-12)
-    rows, right, cones = ball_cones(F, ball.p)
+    rows, right, cones = allowed.cones(F)
     rest = rows.shape[1] - F
     cost = np.append(gradient / scale - P @ weights, np.zeros(rest))
     quadratic = sparse.block_diag([P, sparse.csc_matrix((rest, rest))]) if rest else sparse.csc_matrix(P)
     h, multipliers = solve_cone_program(cost, rows, right, cones, quadratic)
-    h = np.maximum(h[:F], 0.0)
-    if ball.p == 1.0:
-        h[(h < multipliers[:F]) & (h < 1e-6)] = 0.0  # an interior point has no exact zeros
-    norm = lp_norm(h, ball.p)
-    return h / norm if norm > 0.0 else weights
+    return allowed.settle(h[:F], multipliers) if h[:F].max() > 0.0 else weights
 
 
 def _search(problem: MinMaxProblem, point: Point, target: Vector, gradient: Vector, tol: float) -> Point | None:

@@ -28,7 +28,7 @@ def silp(
     Parameters
     ----------
     problem : MinMaxProblem
-        With an :class:`~multikernel.weight_sets.LpBall`.
+        With an :class:`~multikernel.weight_sets.LpBall` or :class:`~multikernel.weight_sets.CappedSimplex`.
     monitor : Monitor
         Judges each iteration; has the result.
     start : (weights, alpha), optional
@@ -36,15 +36,14 @@ def silp(
     max_iter : int
         Largest number of cuts.
     master : {"lp", "cone", "taylor"}, optional
-        By default "lp" for p = 1 and infinity, else "cone"; see
+        By default "lp" for sets with linear borders, else "cone"; see
         :class:`~multikernel.solvers.masters.CuttingPlaneModel`.
     chunking : bool
         Stop each SVM as soon as its alpha makes a cut that is worth a master problem, instead of solving it to the
         end: the interleaved algorithm of [SRSS06, sect. 3.2].
     """
-    ball = problem.weight_set
-    kind = master or ("lp" if ball.p == 1.0 or ball.is_box else "cone")
-    model = CuttingPlaneModel(problem.n_kernels, ball.p, kind)
+    linear = problem.weight_set.total is not None or problem.weight_set.is_box
+    model = CuttingPlaneModel(problem.n_kernels, problem.weight_set, master or ("lp" if linear else "cone"))
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
     theta = -np.inf

@@ -1,7 +1,8 @@
-"""SimpleMKL: reduced gradient on the simplex of weights [RBCG08]."""
+"""SimpleMKL: reduced gradient on the simplex of weights [RBCG08], and on one with caps [GMSB11]."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,12 +28,18 @@ class Point:
     gradient: Vector
 
 
+def largest_weight(weights: Vector, gradient: Vector) -> int:
+    """The pivot of [RBCG08]."""
+    return int(np.argmax(weights))
+
+
 def simplemkl(
     problem: MinMaxProblem,
     monitor: Monitor,
     start: tuple[NDArray, NDArray] | None = None,
     *,
     max_iter: int = 1000,
+    pivot: Callable[[Vector, Vector], int] = largest_weight,
 ) -> None:
     """Reduced gradient with the largest weight as pivot, longest steps while J falls, then a line search.
 
@@ -42,38 +49,42 @@ def simplemkl(
     Parameters
     ----------
     problem : MinMaxProblem
-        With ``LpBall(1)`` as its weights.
+        With weights in [0, 1] of a given sum: ``LpBall(1)``, or ``CappedSimplex(t)`` with a pivot that suits it.
     monitor : Monitor
         Judges each iteration; has the result.
     start : (weights, alpha), optional
         Where to start.
     max_iter : int
         Largest number of reduced gradients.
+    pivot : callable
+        Weights and gradient to the weight that makes up for what the others do.
     """
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
-    point = _evaluate(problem, weights, alpha, tol.value)
+    point = evaluate(problem, weights, alpha, tol.value)
     for _ in range(max_iter):
         if monitor(point.weights, point.alpha):
             return
         if tol.value > tol.follow():
-            point = _evaluate(problem, point.weights, point.alpha, tol.value)
+            point = evaluate(problem, point.weights, point.alpha, tol.value)
         # 1. reduced gradient: what each weight gains from the pivot
-        pivot = int(np.argmax(point.weights))
-        direction = reduced_gradient(point.weights, point.gradient, pivot)
+        chosen = pivot(point.weights, point.gradient)
+        direction = reduced_gradient(point.weights, point.gradient, chosen)
         # 2. to the border of the simplex as long as J falls, 3. then the best point on the way
-        moved = _descend(problem, point, direction, pivot, tol.value)
+        moved = descend(problem, point, direction, chosen, tol.value)
         if moved is point:
             if not tol.tighten():
                 monitor.stopped = "rounding"
                 return
-            moved = _evaluate(problem, point.weights, point.alpha, tol.value)
+            moved = evaluate(problem, point.weights, point.alpha, tol.value)
         point = moved
     monitor(point.weights, point.alpha)
 
 
 def reduced_gradient(weights: Vector, gradient: Vector, pivot: int) -> Vector:
     """The descent direction of [RBCG08, eq. (12)]: it keeps the sum, and weights at zero do not fall.
+
+    Nor do weights at one rise [GMSB11, alg. 3]; on the simplex only the pivot can be at one.
 
     Examples
     --------
@@ -83,28 +94,29 @@ def reduced_gradient(weights: Vector, gradient: Vector, pivot: int) -> Vector:
     array([-1.,  1.,  0.])
     """
     direction = gradient[pivot] - gradient
-    direction[(weights <= 0.0) & (direction < 0.0)] = 0.0
+    direction[((weights <= 0.0) & (direction < 0.0)) | ((weights >= 1.0) & (direction > 0.0))] = 0.0
     direction[pivot] = 0.0
     direction[pivot] = -direction.sum()
     return direction
 
 
-def _evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float) -> Point:
+def evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float) -> Point:
+    """J and its gradient at the weights."""
     value, alpha = problem.solve_inner(weights, warm, tol)
     return Point(weights, value, alpha, -0.5 * problem.quadratic_forms(alpha))
 
 
-def _descend(problem: MinMaxProblem, point: Point, direction: Vector, pivot: int, tol: float) -> Point:
-    """The best point along the direction, which bends where a weight becomes zero; ``point`` if none is better."""
+def descend(problem: MinMaxProblem, point: Point, direction: Vector, pivot: int, tol: float) -> Point:
+    """The best point along the direction, which bends where a weight reaches a bound; ``point`` if none is better."""
     while True:
-        longest, blocked = _longest_step(point.weights, direction)
+        longest, blocked = longest_step(point.weights, direction)
         if blocked < 0:
             return point
         weights = point.weights + longest * direction
-        weights[blocked] = 0.0
-        end = _evaluate(problem, np.maximum(weights, 0.0), point.alpha, tol)
+        weights[blocked] = 0.0 if direction[blocked] < 0.0 else 1.0
+        end = evaluate(problem, np.clip(weights, 0.0, 1.0), point.alpha, tol)
         if not end.value < point.value or end.gradient @ direction > 0.0:
-            return _line_search(problem, point, end, direction, longest, tol)
+            return line_search(problem, point, end, direction, longest, tol)
         point = end
         # the pivot takes over what the blocked weight would have given or taken
         if blocked == pivot:
@@ -114,17 +126,18 @@ def _descend(problem: MinMaxProblem, point: Point, direction: Vector, pivot: int
         direction[blocked] = 0.0
 
 
-def _longest_step(weights: Vector, direction: Vector) -> tuple[float, int]:
-    """Step at which the first weight reaches zero, and which; -1 if none falls."""
-    falling = np.flatnonzero(direction < 0.0)
-    if not len(falling):
+def longest_step(weights: Vector, direction: Vector) -> tuple[float, int]:
+    """Step at which the first weight reaches zero or one, and which; -1 if none moves."""
+    moving = np.flatnonzero(direction)
+    if not len(moving):
         return 0.0, -1
-    steps = -weights[falling] / direction[falling]
+    rest = np.where(direction[moving] < 0.0, weights[moving], 1.0 - weights[moving])
+    steps = rest / np.abs(direction[moving])
     first = int(np.argmin(steps))
-    return float(steps[first]), int(falling[first])
+    return float(steps[first]), int(moving[first])
 
 
-def _line_search(
+def line_search(
     problem: MinMaxProblem, point: Point, end: Point, direction: Vector, longest: float, tol: float
 ) -> Point:
     """Root of the slope of J between ``point`` (negative) and ``end`` (positive), by the Illinois rule."""
@@ -137,7 +150,7 @@ def _line_search(
     side = 0
     for _ in range(MOST_TRIALS):
         t = low + (high - low) * slope_low / (slope_low - slope_high)
-        trial = _evaluate(problem, np.maximum(point.weights + t * direction, 0.0), best.alpha, tol)
+        trial = evaluate(problem, np.clip(point.weights + t * direction, 0.0, 1.0), best.alpha, tol)
         if trial.value < best.value:
             best = trial
         slope = float(trial.gradient @ direction)
