@@ -40,8 +40,9 @@ def check_optimality(problem, result, tol):
     assert result.weights.min() >= 0.0
     assert norm <= 1.0 + 1e-9
     assert problem.inner.violation(result.alpha) <= 1e-12
+    # an error of ε in the weights shows as ε here, but as ε² in the objective
     slack = 0.5 * (ball.support(q) - result.weights @ q)
-    assert slack <= 10 * max(tol, 1e-9) * abs(result.certificate.primal)
+    assert slack <= np.sqrt(tol) * abs(result.certificate.primal)
 
 
 @pytest.mark.parametrize("case", AWKWARD)
