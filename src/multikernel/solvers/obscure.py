@@ -144,7 +144,10 @@ class Search:
         self._first = epochs
         self._sum = None if plain else (np.zeros_like(state.table), np.zeros_like(state.coef))
         self._count, self._since = 0, 0
-        self.next_look = self._next_report = epochs + 1
+        self.next_look = epochs + 1
+        # the first epochs of stage 2 undo what stage 1 found before they improve on it: nothing to judge yet, unless
+        # epochs are so long that a time limit must be seen
+        self._next_report = epochs + (6 if state.kernels.complete and not plain else 1)
         self.radius = float("inf")
         self.best: Solution | None = None
         self._reported: Solution | None = None
