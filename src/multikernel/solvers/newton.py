@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from multikernel.blas import one_blas_thread
+from multikernel.certificate import Certificate
 from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.operators import as_operator
 from multikernel.minmax import MinMaxProblem
