@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from multikernel.blas import one_blas_thread
 from multikernel.estimators.base import Prepared
 from multikernel.estimators.mkfda import MKFDAClassifier
 from multikernel.fda import FDAProblem, fda_system
 from multikernel.gram import parse_memory
-from multikernel.inner.blas import one_blas_thread
 from multikernel.inner.fda import RegularizedFDA, class_scores, fisher_targets
 from multikernel.monitor import Monitor
 from multikernel.solvers.fda import solve_fda
