@@ -167,3 +167,12 @@ def test_the_heat_map_shows_the_scores_and_frames_the_chosen_pair(iris):
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["1", "∞"]
     frame = display.ax_.patches[0].get_xy()
     assert model.scores_[int(frame[1] + 0.5), int(frame[0] + 0.5)] == model.best_score_
+
+
+def test_a_stack_can_be_fitted_and_predicted_more_than_once(iris):
+    X, y, kernels, _ = iris
+    stack = gram_stack(X, kernels)
+    first = MKFDAClassifier("precomputed", reg=1e-2).fit(stack, y)
+    scores = first.decision_function(stack)
+    second = MKFDAClassifier("precomputed", reg=1e-2).fit(stack, y)
+    assert_array_equal(second.decision_function(stack), scores)

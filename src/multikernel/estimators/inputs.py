@@ -139,7 +139,7 @@ class KernelInput:
             array = self._family.evaluate(pairs)
             stack: GramStack = DenseStack.owning(array, self._family.names)
         else:
-            stack = X if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
+            stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
         if isinstance(stack, DenseStack):
             check_training_stack(stack, self.psd)
         elif self.psd == "raise":
@@ -184,7 +184,7 @@ class KernelInput:
             similarity = np.ones((len(self._family), len(pairs)))  # exp(-0)
             array = self._family.evaluate(pairs)
             return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity)
-        stack = X if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
+        stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
         return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit)
 
 
