@@ -1,4 +1,4 @@
-"""The command ``multikernel``: compare, fit, predict, info."""
+"""The command ``multikernel``: compare, fit, predict, info, reproduce."""
 
 from __future__ import annotations
 

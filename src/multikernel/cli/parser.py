@@ -24,6 +24,8 @@ examples:
   multikernel fit --data flowers.csv --target species --method average --output flowers.mkl
   multikernel predict flowers.mkl --data new.csv --output predictions.csv
   multikernel info flowers.mkl
+  multikernel reproduce flower17 --quick
+      an experiment of the papers, on the archives in the folder that MULTIKERNEL_DATA names
 """
 
 
@@ -42,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     _add_predict(commands)
     _add_info(commands)
+    _add_reproduce(commands)
     return parser
 
 
@@ -191,6 +194,12 @@ def _add_info(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", nargs="?", help="model or data file")
     parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_reproduce(commands: Any) -> None:
+    from multikernel.cli.reproducing import add_reproduce
+
+    add_reproduce(commands, _command)
 
 
 def _whole(least: int) -> Callable[[str], int]:

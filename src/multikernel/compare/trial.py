@@ -15,7 +15,7 @@ from sklearn.metrics import confusion_matrix
 
 from multikernel.compare.memory import peak_memory
 from multikernel.compare.results import KernelResult, MethodResult
-from multikernel.compare.tuning import Split, choose, make_on_stack
+from multikernel.compare.tuning import Score, Split, accuracy, choose, make_on_stack
 from multikernel.estimators.registry import Method
 from multikernel.files import DataError
 
@@ -31,6 +31,7 @@ class Trial:
     inner: list[Split]
     classes: np.ndarray
     by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by the candidates, as text
+    score: Score = accuracy
 
     def run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
@@ -48,7 +49,7 @@ class Trial:
     def _run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
     ) -> None:
-        choice = choose(method, candidates, self.training, self.y_train, self.inner, step)
+        choice = choose(method, candidates, self.training, self.y_train, self.inner, step, self.score)
         chosen = choice.parameters
         if choice.by_kernel is not None:
             self.by_kernel[repr(candidates)] = choice.by_kernel
@@ -60,9 +61,10 @@ class Trial:
         seconds = time.perf_counter() - start
         predicted = model.predict(self.testing)
         confusion = confusion_matrix(self.y_test, predicted, labels=self.classes)
+        score = self.score(model, self.testing, self.y_test)
         step()
         # stored together, so that a split that fails or is interrupted leaves no half entry
-        result.scores.append(float(np.mean(predicted == self.y_test)))
+        result.scores.append(score)
         result.fit_seconds.append(seconds)
         result.peak_bytes.append(peak)
         result.parameters.append(chosen)

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from multikernel.normalization import Steps
 
 Split = tuple[np.ndarray, np.ndarray]
+Score = Callable[[Any, Any, np.ndarray], float]
+
+
+def accuracy(model: Any, stack: Any, y: np.ndarray) -> float:
+    """Share of the samples whose label is predicted."""
+    return float(np.mean(model.predict(stack) == y))
 
 
 def candidates(method: Method, grid: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
@@ -86,8 +92,9 @@ def choose(
     y: np.ndarray,
     folds: list[Split],
     step: Callable[[], None] = lambda: None,
+    score: Score = accuracy,
 ) -> Choice:
-    """Choose among candidates by accuracy on the folds.
+    """Choose among candidates by accuracy, or another score, on the folds.
 
     A method that validates itself (it has the parameter ``cv``, and ``kernel_scores_`` once fitted) is fitted
     once for each candidate and judged by its own score on the same folds: it then makes both choices, its own
@@ -104,6 +111,8 @@ def choose(
     folds : list of pairs of index arrays
     step : callable
         Called after each fit.
+    score : callable
+        ``score(model, stack, y)``; a method that validates itself keeps its own.
     """
     if len(tried) == 1 or not folds:
         return Choice(tried[0])
@@ -111,7 +120,7 @@ def choose(
         scores = _own_scores(method, tried, stack, y, folds, step)  # (candidates, kernels)
         by_kernel = [tried[k] for k in scores.argmax(axis=0)]
         return Choice(tried[int(scores.max(axis=1).argmax())], float(scores.max()), by_kernel)
-    means = _fold_scores(method, tried, stack, y, folds, step)
+    means = _fold_scores(method, tried, stack, y, folds, step, score)
     return Choice(tried[int(means.argmax())], float(means.max()))
 
 
@@ -134,13 +143,14 @@ def _fold_scores(
     y: np.ndarray,
     folds: list[Split],
     step: Callable[[], None],
+    score: Score,
 ) -> np.ndarray:
     totals = np.zeros(len(tried))
     for rows, held_out in folds:
         training, testing = stack.take(rows, rows), stack.take(held_out, rows)
         for k, candidate in enumerate(tried):
             model = make_on_stack(method, candidate, []).fit(training, y[rows])
-            totals[k] += np.mean(model.predict(testing) == y[held_out])
+            totals[k] += score(model, testing, y[held_out])
             step()
     return totals / len(folds)
 

@@ -1,0 +1,118 @@
+"""Oxford flowers, 17 classes, 7 kernels: all ways of combining them, and their course against time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from multikernel.experiments.archives import Archives, from_distances, unfold
+from multikernel.experiments.drawing import course, score_intervals
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Course, Entry, Protocol, Task, Verdict
+from multikernel.experiments.results import Results
+
+C = (1.0, 10.0, 100.0, 1000.0)
+WEIGHT_NORMS = (1.0, 1.0 + 2**-4, 1.25, 1.5, 2.0, 4.0, math.inf)
+GROUP_NORMS = (1.01, 1.05, 1.10, 1.25, 1.50, 1.75, 2.0)  # [OJC10, sect. 4]
+FISHER_NORMS = (1.0, *(1.0 + 2.0**-k for k in range(6, 0, -1)), 2.0, 3.0, 4.0, 8.0, 1e6)  # [YMBCK10, sect. 4.1]
+REGS = tuple(np.logspace(-8, 1, 10).tolist())
+TABLE = "[YMBCK10, Table 3]"
+FILE = "flower17_dist.npz"
+
+
+def task(archives: Archives, setting: str, split: int, quick: bool) -> Task:
+    archive = archives.load(FILE)
+    y = archive["y"]
+    distances = archives.once(FILE, lambda: unfold(archive["D_triu"], len(y)))
+    train, val, test = (archive[f"{part}{split + 1}"].astype(int) for part in ("trn", "val", "tst"))
+    both = np.concatenate([train, val])
+    training, testing = from_distances(distances, [str(name) for name in archive["names"]], both, test)
+    fold = np.arange(len(train)), np.arange(len(train), len(both))
+    return Task(training, testing, y[both], y[test], [fold])
+
+
+ENTRIES = (
+    Entry("average", "average", "average", grid={"C": C}, published=f"84.9 ± 1.9 {TABLE}"),
+    Entry("product", "product", "product", grid={"C": C}, published=f"85.5 ± 1.2 {TABLE}"),
+    Entry("best", "best", "best single kernel", grid={"C": C}),
+    Entry("mkl", "mkl", "MKL, p = 1", grid={"C": C}, published=f"85.2 ± 1.5 {TABLE}"),
+    Entry("mkl-p", "mkl", "ℓp MKL", grid={"p": WEIGHT_NORMS, "C": C}),
+    Entry("mkfda", "mkfda", "ℓp MK-FDA", grid={"p": FISHER_NORMS, "reg": REGS}, published=f"86.7 ± 1.2 {TABLE}"),
+    Entry(
+        "obscure",
+        "obscure",
+        "OBSCURE, stochastic",
+        params={"solver": "obscure", "max_iter": 300, "tol": 1e-2, "random_state": 0},
+        grid={"p": GROUP_NORMS, "C": C},
+    ),
+    Entry("sdca", "obscure", "OBSCURE's problem, sdca", {"random_state": 0}, {"p": GROUP_NORMS, "C": C}),
+    Entry("ufo", "ufo", "UFO-MKL", {"random_state": 0}, {"C": C}),
+)
+
+GROUP = {"random_state": 0, "tol": 1e-4}
+EPOCHS = (1, 2, 5, 10, 30, 100, 300, 1000)
+COURSES = (
+    Course("obscure", "obscure", "OBSCURE", "obscure", "group norm", {**GROUP, "solver": "obscure"}, EPOCHS),
+    Course("pegasos", "obscure", "p-norm Pegasos", "obscure", "group norm", {**GROUP, "solver": "pegasos"}, EPOCHS),
+    Course("sdca", "obscure", "sdca", "obscure", "group norm", {**GROUP, "solver": "sdca"}, (1, 2, 4, 8, 16, 32)),
+    Course("ufo", "ufo", "UFO-MKL", "ufo", "ufo", GROUP, EPOCHS),
+    Course("silp", "mkl", "SILP", "mkl", "p = 1", {"solver": "silp"}),
+    Course("simplemkl", "mkl", "SimpleMKL", "mkl", "p = 1", {"solver": "simplemkl"}, (1, 2, 4, 8, 16, 32)),
+    Course("newton", "mkl", "MKL, newton", "mkl", "p = 1", {"solver": "newton"}, (1, 2, 4, 8)),
+    Course("average", "average", "average", "average", "average", {}, (1000,)),
+)
+
+
+def claims(results: Results) -> list[Verdict]:
+    found = {entry.key: 100 * results.score(entry.key) for entry in results.entries_done()}
+    combined = {key: value for key, value in found.items() if key != "best"}
+    verdicts = []
+    if "mkfda" in found and len(combined) > 1:
+        rival = max((key for key in combined if key != "mkfda"), key=lambda key: combined[key])
+        lead, deviation, _ = (100 * v for v in results.difference("mkfda", rival))
+        verdict = FAILS if lead <= 0 else HOLDS if not lead < deviation else IN_PART
+        text = f"MK-FDA {found['mkfda']:.1f}, best of the others ({rival}) {found[rival]:.1f}: {lead:+.1f} points"
+        verdicts.append(Verdict("ℓp MK-FDA is better than all others", "YMBCK10, Table 3", verdict, text))
+    if len(combined) > 2:
+        low, high = min(combined, key=lambda k: combined[k]), max(combined, key=lambda k: combined[k])
+        width = combined[high] - combined[low]
+        spread = 100 * results.spread("average", "all")
+        verdict = HOLDS if width <= max(spread, 1.0) else IN_PART if width <= 2 * max(spread, 1.0) else FAILS
+        text = f"from {combined[low]:.1f} ({low}) to {combined[high]:.1f} ({high}); ± {spread:.1f} over splits"
+        verdicts.append(Verdict("All ways of combining achieve similar results", "OJC10, sect. 4.1", verdict, text))
+    verdicts += _faster_than_pegasos(results)
+    return verdicts
+
+
+def _faster_than_pegasos(results: Results) -> list[Verdict]:
+    if not {"obscure", "pegasos"} <= set(results.courses):
+        return []
+    bound = max(p["bound"] for key in ("obscure", "pegasos", "sdca") for p in results.courses[key]["points"])
+    parts, ends = [], {}
+    for key in ("obscure", "pegasos"):
+        points = results.courses[key]["points"]
+        hit = next((p for p in points if p["objective"] <= 1.05 * bound), None)
+        ends[key] = math.inf if hit is None else hit["max_iter"]
+        when = "not reached" if hit is None else f"{hit['max_iter']} epochs, {hit['seconds']:.2f} s"
+        parts.append(
+            f"{results.courses[key]['title']}: {when}; 1 epoch is {points[0]['objective'] / bound - 1:.0%} above"
+        )
+    verdict = HOLDS if ends["obscure"] < ends["pegasos"] else IN_PART if ends["obscure"] == ends["pegasos"] else FAILS
+    text = "5 % above the optimum after " + "; ".join(parts)
+    return [Verdict("OBSCURE converges much faster than Pegasos", "OJC10, Figure 1", verdict, text)]
+
+
+PROTOCOL = Protocol(
+    name="flower17",
+    title="Flower17, seven kernels",
+    about="Seven kernels exp(−D / mean D) on three given splits of 1360 images. Parameters are chosen on the "
+    "validation samples, then the method is fitted to training and validation samples (1020) and scored on 340. "
+    "Descriptors and splits are not those of the papers, so published figures are comparable, not identical.",
+    source=f"{TABLE}, [OJC10, Figure 1]",
+    files=(FILE,),
+    entries=ENTRIES,
+    task=task,
+    course=COURSES,
+    figures=(score_intervals, course),
+    claims=claims,
+)
