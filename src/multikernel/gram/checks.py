@@ -45,11 +45,14 @@ def check_training_stack(stack: DenseStack, psd: str = "raise") -> DenseStack:
             f"training kernels must be square; these are {n_rows} x {n_columns}. Pass the kernel between all "
             "pairs of training samples, shape (n, n, F)."
         )
+    if stack.checked in (psd, "raise"):  # stacks do not change: one look is enough
+        return stack
     ids = stack._row_ids()
     whole = stack._rows is None and stack._columns is None
     for k, kernel in enumerate(stack._kernels):
         matrix = stack._array[kernel] if whole else stack._array[kernel][np.ix_(ids, ids)]
         check_matrix(matrix, _label(k, stack.names), psd)
+    stack.checked = psd
     return stack
 
 

@@ -56,6 +56,8 @@ class DenseStack(GramStack):
     array([2., 4.])
     """
 
+    checked: str | None = None  # how strictly its matrices have been checked, by their ``psd=``
+
     def __init__(
         self,
         array: NDArray,

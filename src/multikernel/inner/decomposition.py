@@ -36,6 +36,8 @@ PATIENCE = 5
 CRAWLING = 30
 # Most that one working set may reduce the violation: more precision is lost when the next set comes.
 FASTEST = 0.003
+# Gap in units of the tolerance up to which SMO is tried before a Newton step.
+LITTLE = 100.0
 # Up to this many variables the interior-point method takes all of them.
 SMALL = 1500
 
@@ -152,7 +154,7 @@ class Decomposition:
             # many variables still move: find out roughly which will be where
             work.smo(0.1 * worst, len(b))
         else:
-            work.solve(self._target(worst, gap), 10)
+            work.solve(self._target(worst, gap), 10, smo_first=gap <= LITTLE * self.tol)
         change = np.zeros(len(b))
         change[index] = work.b - b[index]
         b[index] = work.b

@@ -91,17 +91,18 @@ class WorkingSet:
         weighted_rows(self.K, loose, new - old, self.g, 0, len(self.g))
         return exact
 
-    def solve(self, eps: float, rounds: int) -> None:
+    def solve(self, eps: float, rounds: int, *, smo_first: bool = False) -> None:
         """Alternate Newton steps on the variables not held by a bound with SMO, which finds out which those are.
 
         Early on SMO moves many variables to and from their bounds, which a Newton step cannot; near the end one
         Newton step does what SMO needs very many steps for. So SMO gets about the time of a Newton step, and
-        twice as much after each that did not reach the minimum.
+        twice as much after each that did not reach the minimum. With ``smo_first`` it gets the first turn, which is
+        enough where little is left to do.
         """
         patience = 1
-        for _ in range(rounds):
+        for turn in range(rounds):
             free, loose = self.loose()
-            settled = len(loose) <= len(free) + SETTLED * len(self.b)
+            settled = len(loose) <= len(free) + SETTLED * len(self.b) and not (smo_first and turn == 0)
             steps = self._smo_steps_worth_a_newton_step(len(free))
             if settled and 1 < len(loose) <= MOST_FREE:
                 if self.newton(loose):
