@@ -1,0 +1,134 @@
+"""Compiled steps of variance-reduced gradient descent, in kernels and in explicit features.
+
+w is cut into B blocks. A step on sample i changes block b, while ``first + t < stop[b]``, to
+
+    w_b  <-  (1 - decay_b) w_b - step_b (δ_i φ_b(x_i) + g_b),    δ_i = n c_i (ℓ'(f_i) - ℓ'(snapshot_i)),
+
+where ``g_b = Σ_i c_i ℓ'(snapshot_i) φ_b(x_i)`` is the loss's part of the full gradient at the snapshot. Coefficients are
+kept as ``scale_b coef_b + drift_b ĝ``, with ĝ those of g, so that shrinking and adding g touch two numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+VECTORISE = {"reassoc", "nsz", "contract"}
+LOGISTIC, SQUARED_HINGE, SMOOTHED_HINGE, SOFTMAX, SQUARED, HUBER = range(6)
+SMALLEST_SCALE = 1e-50
+
+
+@njit(cache=True, nogil=True)
+def slopes(code, width, target, scores, out):
+    """ℓ'(scores) of one sample, the loss being known by its code; all of shape (T,)."""
+    n_scores = scores.shape[0]
+    if code == SOFTMAX:
+        largest = scores.max()
+        total = 0.0
+        for r in range(n_scores):
+            out[r] = np.exp(scores[r] - largest)
+            total += out[r]
+        for r in range(n_scores):
+            out[r] = out[r] / total - target[r]
+        return
+    for r in range(n_scores):
+        y, f = target[r], scores[r]
+        if code == LOGISTIC:
+            z = y * f
+            if z > 0.0:
+                small = np.exp(-z)
+                out[r] = -y * small / (1.0 + small)
+            else:
+                out[r] = -y / (1.0 + np.exp(z))
+        elif code == SQUARED_HINGE:
+            out[r] = -2.0 * y * max(1.0 - y * f, 0.0)
+        elif code == SMOOTHED_HINGE:
+            out[r] = -y * min(max((1.0 - y * f) / width, 0.0), 1.0)
+        elif code == SQUARED:
+            out[r] = f - y
+        else:
+            out[r] = min(max(f - y, -width), width)
+
+
+@njit(cache=True, nogil=True)
+def _advance(b, step, decay, coef, scale, drift):
+    """Shrink block b and add its full gradient; true if its scale had to be multiplied in."""
+    keep = 1.0 - decay[b]
+    scale[b] *= keep
+    drift[b] = keep * drift[b] - step[b]
+    if scale[b] >= SMALLEST_SCALE:
+        return False
+    coef[b] *= scale[b]
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def kernel_steps(
+    rows, slot, order, first, code, width, targets, emphasis, snapshot, step, decay, stop,
+    image, table, coef, scale, drift,
+):  # fmt: skip
+    """Steps on the samples of ``order``, whose kernel rows are all in ``rows`` (B, b, n).
+
+    ``scale_b table[b] + drift_b image[b]``, shape (T, n), are kept the scores under w_b; ``image[b]`` those under ĝ.
+    """
+    n_blocks, n_scores, n = table.shape
+    scores, new, change = np.empty(n_scores), np.empty(n_scores), np.empty(n_scores)
+    for t in range(order.shape[0]):
+        i = order[t]
+        scores[:] = 0.0
+        for b in range(n_blocks):
+            for r in range(n_scores):
+                scores[r] += scale[b] * table[b, r, i] + drift[b] * image[b, r, i]
+        slopes(code, width, targets[i], scores, new)
+        for r in range(n_scores):
+            change[r] = emphasis[i] * (new[r] - snapshot[i, r])
+        for b in range(n_blocks):
+            if first + t >= stop[b]:
+                continue
+            if _advance(b, step, decay, coef, scale, drift):
+                table[b] *= scale[b]
+                scale[b] = 1.0
+            row = rows[b, slot[i]]
+            for r in range(n_scores):
+                factor = -step[b] * change[r] / scale[b]
+                if factor != 0.0:
+                    coef[b, i, r] += factor
+                    line = table[b, r]
+                    for k in range(n):
+                        line[k] += factor * row[k]
+
+
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def feature_steps(
+    features, bounds, order, first, code, width, targets, emphasis, snapshot, step, decay, stop,
+    metric, base, w, coef, scale, drift,
+):  # fmt: skip
+    """Steps on the samples of ``order`` with ``features`` (n, R), block b in columns ``bounds[b]`` to ``bounds[b+1]``.
+
+    ``w`` (T, R) is kept. ``metric`` (R,) multiplies every step, and is in ``base`` (T, R), the gradient g, already.
+    """
+    n_blocks, n_scores, n_columns = scale.shape[0], w.shape[0], w.shape[1]
+    scores, new, change = np.empty(n_scores), np.empty(n_scores), np.empty(n_scores)
+    for t in range(order.shape[0]):
+        i = order[t]
+        x = features[i]
+        for r in range(n_scores):
+            line = w[r]
+            total = 0.0
+            for k in range(n_columns):
+                total += line[k] * x[k]
+            scores[r] = total
+        slopes(code, width, targets[i], scores, new)
+        for r in range(n_scores):
+            change[r] = emphasis[i] * (new[r] - snapshot[i, r])
+        for b in range(n_blocks):
+            if first + t >= stop[b]:
+                continue
+            if _advance(b, step, decay, coef, scale, drift):
+                scale[b] = 1.0
+            keep = 1.0 - decay[b]
+            for r in range(n_scores):
+                coef[b, i, r] -= step[b] * change[r] / scale[b]
+                line, pull, size = w[r], base[r], step[b]
+                for k in range(bounds[b], bounds[b + 1]):
+                    line[k] = keep * line[k] - size * (change[r] * metric[k] * x[k] + pull[k])

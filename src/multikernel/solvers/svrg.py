@@ -1,0 +1,189 @@
+"""Variance-reduced gradient descent on smooth ℓp-norm MKL, and L-BFGS on the same problem for reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.monitor import Monitor
+from multikernel.smooth import SmoothProblem, as_matrix
+from multikernel.solvers.smooth_point import Memory, Point
+from multikernel.solvers.svrg_steps import epoch, largest_curvature
+from multikernel.solvers.table import generator
+from multikernel.weight_sets import lp_norm
+
+# Share of the duality gap that weights held fixed may leave; epochs before they move all the same.
+SHARE_OF_GAP, MAX_EPOCHS = 0.3, 30
+# Weights stay above this share of the largest: one that is zero would stay zero.
+FLOOR = 1e-12
+# How step sizes change after an epoch that lowered the objective, and after one that did not.
+GROWTH, CUT = 1.3, 0.4
+# Steps that are remembered and searched together with the next one.
+MEMORY = 5
+# How many times as long as the closed form a move of the weights may be.
+LONGEST = 20.0
+# Products with the kernel that a Newton direction may cost, once epochs alone gain less than half.
+MAX_PRODUCTS = 30
+
+
+def svrg(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    random_state: Any = None,
+) -> None:
+    """Epochs of variance-reduced steps, weights in closed form between them; the monitor has the result.
+
+    As in [AOJS16, alg. 1] an epoch holds the weights d fixed, and a kernel's step grows with its weight; but
+
+    - the step of kernel j is ``h d_j``, so that one alpha serves all kernels (see
+      :func:`multikernel.solvers.svrg_steps.epoch`), and an epoch is one pass over the samples in random order;
+    - h starts at 1/L, L bounding the curvature of any one sample; it grows after an epoch that lowered the objective,
+      and shrinks after one that did not;
+    - what an epoch moved is one direction, the full gradient and the last few moves are others: the best point in the
+      space that they span costs O(n) to find, because all their scores are known. So the objective never rises while
+      weights are fixed. Where an epoch gained less than half of the gap, because the condition is bad, Newton's
+      direction by conjugate gradients takes the place of the gradient;
+    - weights move when the gap that they leave if held fixed is a share of the whole gap, see :class:`WeightSearch`.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    monitor : Monitor
+        Judges the solution whenever the weights are about to move.
+    start : (weights, alpha), optional
+        Where to start, instead of equal weights and zero.
+    max_iter : int
+        Largest number of epochs.
+    random_state : int, Generator or RandomState, optional
+        Order of the samples.
+    """
+    rng = generator(random_state)
+    n = len(problem.loss)
+    size, last_gap = 1.0, np.inf  # step in units of 1 / L
+
+    def advance(point: Point, memory: Memory) -> None:
+        nonlocal size, last_gap
+        curvature = largest_curvature(problem, point.weights)
+        step = min(size / (curvature + problem.lam), 0.5 / problem.lam)
+        moved = epoch(
+            problem, point.weights, point.alpha, point.scores, point.image - problem.lam * point.scores,
+            rng.permutation(n), step,
+        )  # fmt: skip
+        lower = point.value_at(*moved) < point.value
+        size *= GROWTH if lower else CUT
+        directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
+        slow = point.gap > 0.5 * last_gap
+        last_gap = point.gap
+        directions.append(point.newton(MAX_PRODUCTS) if slow else (point.gradient, point.image))
+        memory.add(point.search(directions))
+
+    _alternate(problem, monitor, start, advance, max_iter)
+
+
+def lbfgs(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    random_state: Any = None,
+) -> None:
+    """L-BFGS while weights are fixed, weights in closed form between; the monitor has the result.
+
+    It is deterministic. An iteration costs one product with the combined kernel.
+
+    Parameters
+    ----------
+    problem, monitor, start
+        As for :func:`svrg`.
+    max_iter : int
+        Largest number of iterations.
+    random_state : None
+        Not used.
+    """
+
+    def advance(point: Point, memory: Memory) -> None:
+        memory.add_pair(point.search([memory.quasi_newton(point.gradient, point.image)]), point)
+
+    _alternate(problem, monitor, start, advance, max_iter)
+
+
+def _alternate(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None,
+    advance: Callable[[Point, Memory], None],
+    max_iter: int,
+) -> None:
+    """``advance`` until the gap at these weights is small beside the whole, then move the weights."""
+    weights, alpha = problem.start() if start is None else (np.array(start[0]), as_matrix(start[1]))
+    search = WeightSearch(problem, weights)
+    point, memory = Point(problem, search.weights, alpha), Memory(MEMORY)
+    goal, since = np.inf, 0
+    for count in range(1, max_iter + 1):
+        advance(point, memory)
+        point.differentiate()
+        since += 1
+        if point.gap > goal and since < MAX_EPOCHS and count < max_iter:
+            continue
+        monitor.notes = {"epoch": count}
+        if monitor(point.weights, point.alpha) or count == max_iter:
+            return
+        gap = max(monitor.history[-1]["gap"], monitor.tol * abs(point.value))
+        moved = search.next(problem.squares(point.dual), point.value)
+        if not np.array_equal(moved, point.weights):
+            point = point.at(moved)
+            memory.renew(problem, moved)
+        goal, since = SHARE_OF_GAP * gap, 0
+
+
+class WeightSearch:
+    """Moves of the weights: the closed form [AOJS16, eq. (2)], and further the same way while that pays.
+
+    For fixed w the best weights are ``d_j ∝ ‖w_j‖^(2/(p+1))``, which cannot raise the objective, but near p = 1 gets
+    to the optimum slowly. So a move in log d is made ``length`` times as long; the length grows while the objective
+    falls, and when it rises the search goes back to the best weights and to the closed form.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    weights : ndarray of shape (F,)
+        Where to start.
+    """
+
+    def __init__(self, problem: SmoothProblem, weights: NDArray):
+        self.problem = problem
+        self.weights = self._inside(weights)
+        self.length = 1.0
+        p = problem.weight_set.p
+        # where norms do not depend on the weights, so long a move arrives at once
+        self.longest = LONGEST if p == 1.0 else min((p + 1.0) / (p - 1.0), LONGEST)
+        self._best: tuple[float, NDArray, NDArray] | None = None
+
+    def _inside(self, weights: NDArray) -> NDArray[np.float64]:
+        """Weights on the boundary of their set, none of them below the floor."""
+        if self.problem.weight_set.is_box:
+            return np.ones(len(weights))
+        weights = np.maximum(weights, FLOOR * max(weights.max(initial=0.0), np.finfo(float).tiny))
+        return weights / lp_norm(weights, self.problem.weight_set.p)
+
+    def next(self, squares: NDArray, value: float) -> NDArray[np.float64]:
+        """Weights to go on with, given ``‖θ_j‖²`` of the dual point and the objective at the present ones."""
+        if self.problem.weight_set.is_box or not squares.any():
+            return self.weights
+        if self._best is None or value <= self._best[0]:
+            self._best = value, self.weights, squares
+            self.length = min(1.3 * self.length, self.longest)
+        else:
+            self.length = max(0.4 * self.length, 1.0)
+        _, weights, squares = self._best
+        closed_form = self._inside(self.problem.weight_set.weights(weights * np.sqrt(squares)))
+        step = np.clip(self.length * np.log(closed_form / weights), -10.0, 10.0)
+        self.weights = self._inside(weights * np.exp(step))
+        return self.weights
