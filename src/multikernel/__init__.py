@@ -2,8 +2,10 @@
 
 from multikernel.estimators import (
     BestKernelClassifier,
+    CGBoostClassifier,
     GMKLClassifier,
     KernelAverageClassifier,
+    LPBetaClassifier,
     MKFDAClassifier,
     MKFDAClassifierCV,
     MKLClassifier,
@@ -17,8 +19,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BestKernelClassifier",
+    "CGBoostClassifier",
     "GMKLClassifier",
     "KernelAverageClassifier",
+    "LPBetaClassifier",
     "MKFDAClassifier",
     "MKFDAClassifierCV",
     "MKLClassifier",

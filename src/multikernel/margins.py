@@ -65,7 +65,7 @@ class MarginProblem:
             raise ValueError(f"nu={nu!r} must be above 0 and at most 1: it bounds the share of margin errors.")
         if self.scores.ndim != 3 or self.scores.shape[1] != len(self.codes) or self.scores.shape[2] < 2:
             raise ValueError(
-                f"scores have shape {self.scores.shape}, expected (F, {len(self.codes)}, M) with at least two classes."
+                f"scores have shape {self.scores.shape}, expected (F, {len(self.codes)}, M) with M ≥ 2 classes."
             )
         self.n_kernels, self.n_samples, self.n_classes = self.scores.shape
         weight = np.ones(self.n_samples) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

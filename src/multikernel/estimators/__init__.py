@@ -2,7 +2,9 @@
 
 from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
+from multikernel.estimators.cgboost import CGBoostClassifier
 from multikernel.estimators.gmkl import GMKLClassifier
+from multikernel.estimators.lpbeta import LPBetaClassifier
 from multikernel.estimators.mkfda import MKFDAClassifier
 from multikernel.estimators.mkfda_cv import MKFDAClassifierCV
 from multikernel.estimators.mkl import MKLClassifier
@@ -12,8 +14,10 @@ from multikernel.estimators.ufo import UFOMKLClassifier
 
 __all__ = [
     "BestKernelClassifier",
+    "CGBoostClassifier",
     "GMKLClassifier",
     "KernelAverageClassifier",
+    "LPBetaClassifier",
     "MKFDAClassifier",
     "MKFDAClassifierCV",
     "MKLClassifier",

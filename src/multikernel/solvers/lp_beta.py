@@ -27,8 +27,8 @@ def lp_beta(
     """Solve the margin program by row generation; the monitor has the result.
 
     Of the n (M − 1) constraints few hold with equality at a solution. A linear program with some of them has a
-    solution whose weights are feasible for all, and whose prices, zero elsewhere, are feasible for the whole dual: both
-    bounds are proved at each round, and meet when no constraint is violated any more.
+    solution whose weights are feasible for all, and whose prices, zero elsewhere, are feasible for the whole dual:
+    both bounds are proved at each round, and meet when no constraint is violated any more.
 
     Parameters
     ----------
@@ -44,8 +44,7 @@ def lp_beta(
     Examples
     --------
     >>> import numpy as np
-    >>> from multikernel.blas import one_blas_thread
-from multikernel.margins import MarginProblem
+    >>> from multikernel.margins import MarginProblem
     >>> from multikernel.monitor import Monitor
     >>> from multikernel.solvers.lp_beta import lp_beta
     >>> rng = np.random.default_rng(0)
@@ -113,8 +112,9 @@ def _restricted(problem: MarginProblem, chosen: NDArray[np.bool_]) -> tuple[NDAr
             solved = linprog(cost, method="highs-ds", **program)
     if solved.x is None:
         raise RuntimeError(
-            f"HiGHS found no solution of the linear program with {len(samples)} margins of {problem.n_kernels} kernels, "
-            f"whose scores go up to {problem.scale:.2g}: {solved.message} Scale the kernels (normalize=), or lower C."
+            f"HiGHS found no solution of the linear program with {len(samples)} margins of {problem.n_kernels} "
+            f"kernels, whose scores go up to {problem.scale:.2g}: {solved.message} "
+            "Scale the kernels (normalize=), or lower C."
         )
     weights = solved.x[:n_weights].reshape(n_sets, problem.n_kernels)
     prices = np.zeros(chosen.shape)

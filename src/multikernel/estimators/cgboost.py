@@ -1,0 +1,162 @@
+"""CG-Boost: a sum of SVM-like expansions in the columns of all kernels [BZB04]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.columns import ColumnProblem
+from multikernel.estimators.base import count_kernels
+from multikernel.estimators.expansions import ExpansionClassifier
+from multikernel.estimators.registry import register
+from multikernel.estimators.tasks import Tasks
+from multikernel.gram import GramStack, parse_memory
+from multikernel.gram.base import format_bytes
+from multikernel.inner.labels import LabelSVMs
+from multikernel.monitor import Result
+from multikernel.solvers.cg_boost import cg_boost
+
+C_GRID = (1e-3, 1e-2, 0.1, 1.0, 10.0)
+
+
+@register("cg-boost", title="CG-Boost", grid={"C": C_GRID}, order=42)
+class CGBoostClassifier(ExpansionClassifier):
+    """A mixture of kernels by column generation: CG-Boost [BZB04], as compared in [GN09].
+
+    The decision function is Σ_j K_j(x) a_j + b with coefficients of their own for each kernel. Each binary task (one
+    for two classes, else a class against the rest) solves
+
+        min over a, b of  ½ Σ_j ‖a_j‖² + C Σ_i s_i max(0, 1 − y_i (Σ_j K_j(x_i) a_j + b)).
+
+    The coefficients themselves are kept small, not the functions' norms a_j'K_j a_j as in an SVM: every column
+    K_j(·, x_i) is a feature. Kernels join the problem by how much they violate its optimality conditions; those that
+    cannot change the optimum by more than ``tol`` never do. A kernel twice as large counts four times as much, so
+    kernels of different origin should be normalised.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
+    C : float
+        Price of an error. The features are as many as samples and kernels together, so smaller values than for an SVM
+        are worth trying.
+    class_weight : dict, "balanced" or None
+        Factor of C for each class.
+    normalize : str, list, dict or None
+        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.normalization.Normalization`.
+    psd : {"raise", "clip", "ignore"}
+        What to do about a kernel that is not positive semi-definite. The problem is convex with any symmetric
+        kernel, so "ignore" is safe here.
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int
+        Largest number of master problems.
+    max_time : float, optional
+        Seconds for the whole fit.
+    memory : int or str, optional
+        Budget for kernels, in bytes or as "2GB". The master problem itself needs one matrix of shape (n, n).
+    random_state : int, optional
+        Not used: the method is deterministic. It is here because all estimators have it.
+    n_jobs : int, optional
+        Not used: the tasks of a master problem take all cores. It is here because all estimators have it.
+    verbose : bool
+        Show a progress bar.
+    callback : callable, optional
+        Called with each row of ``history_`` as it comes; a true value stops the fit.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Share of each kernel in the norms of the coefficients, ‖a_j‖ / Σ_l ‖a_l‖ over all tasks. They describe the
+        solution; ``dual_coef_`` has all there is to it.
+    kernel_names_ : ndarray of shape (F,)
+    n_kernels_ : int
+        Kernels with a weight above 1e-8 of the largest.
+    classes_ : ndarray of shape (M,)
+    dual_coef_ : ndarray of shape (F, T, n_support)
+        a_j of the T tasks. The decision function is Σ_j K_j(x, support) @ dual_coef_[j].T + intercept_.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient: all of them, as a rule.
+    intercept_ : ndarray of shape (T,)
+    objective_, dual_gap_ : float
+        Sum over the tasks of the objective above, and the absolute duality gap that bounds its distance from the
+        optimum with all kernels: tasks share the kernels that have joined, so they are judged together.
+    n_iter_ : int
+        Master problems.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    history_ : list of dict
+        Rows with iteration, time, objective, gap, relative_gap, weights: one for the kernels that have joined.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import CGBoostClassifier
+    >>> from multikernel.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> kernels = [RBF(columns=[0, 1], name="sepals"), RBF(columns=[2, 3], name="petals")]
+    >>> model = CGBoostClassifier(kernels, C=0.1).fit(X, y)
+    >>> model.dual_coef_.shape
+    (2, 3, 150)
+    >>> model.dual_gap_ <= 1e-3 * model.objective_
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        C: float = 1.0,
+        *,
+        class_weight: Any = None,
+        normalize: Any = None,
+        psd: str = "raise",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        memory: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.kernels = kernels
+        self.C = C
+        self.class_weight = class_weight
+        self.normalize = normalize
+        self.psd = psd
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[ColumnProblem]:
+        needed, budget = 8 * len(stack) ** 2, parse_memory(self.memory)
+        if needed > budget:
+            raise ValueError(
+                f"CGBoostClassifier needs a matrix of {len(stack)} × {len(stack)} numbers, {format_bytes(needed)}, "
+                f"above memory={self.memory!r} ({format_bytes(budget)}). Use fewer samples or raise memory."
+            )
+        return [ColumnProblem(stack, LabelSVMs(tasks.signs, self.C, sample_weight=sample_weight))]
+
+    def _solve(self, problem: ColumnProblem, monitor: Any, start: Any) -> None:
+        cg_boost(problem, monitor, start, max_iter=self.max_iter)
+
+    def _make_attributes(self, problems: Sequence[ColumnProblem], results: list[Result]) -> None:
+        problem, result = problems[0], results[0]
+        coefficients = result.weights[:, None, None] * problem.columns(result.alpha)
+        self._store_expansions(result, coefficients, [problem.intercepts(result.weights, result.alpha)])
+        norms = np.sqrt(np.einsum("fnt,fnt->f", coefficients, coefficients))
+        total = norms.sum()
+        self.weights_ = norms / total if total > 0.0 else np.full(len(norms), 1.0 / len(norms))
+        self.n_kernels_ = count_kernels(self.weights_)
+
+    def _factors(self) -> NDArray[np.float64]:
+        return np.ones(self.dual_coef_.shape[:2])

@@ -1,0 +1,331 @@
+"""LP-β and LP-B: SVMs of single kernels, weighted by a linear program on their held-out margins [GN09]."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from multikernel.estimators.base import count_kernels
+from multikernel.estimators.expansions import ExpansionClassifier
+from multikernel.estimators.registry import register
+from multikernel.estimators.tasks import Tasks
+from multikernel.gram import GramStack, parse_memory
+from multikernel.machines import KernelMachines, held_out_folds, kernel_machines, price_grids
+from multikernel.margins import MarginProblem
+from multikernel.monitor import Result
+from multikernel.session import Session
+from multikernel.solvers.lp_beta import lp_beta
+
+C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
+NU_GRID = (0.05, 0.2, 0.5, 0.8)
+# Of max_time, what the SVMs may take; the rest is for the linear programs.
+SHARE_OF_TIME = 0.8
+
+
+class HeldOutProblem(MarginProblem):
+    """The margin program on the held-out scores of trained SVMs, and by when it must be solved."""
+
+    machines: KernelMachines
+    deadline: float = float("inf")
+
+
+@register("lp-beta", title="LP-β", params={"C": "cv"}, grid={"nu": NU_GRID}, order=40)
+@register("lp-b", title="LP-B", params={"C": "cv", "shared": False}, grid={"nu": NU_GRID}, order=41)
+class LPBetaClassifier(ExpansionClassifier):
+    """One SVM for each kernel, and weights that give their sum the largest soft margin: LP-β and LP-B [GN09].
+
+    Kernel j has one SVM a class, against the rest, with scores f_jr. On scores of samples that the SVM in question
+    was not trained on, the weights solve
+
+        min over β, ρ, ξ ≥ 0 of  −ρ + (1/νS) Σ_i s_i ξ_i
+        subject to  Σ_j β_j (f_{j y_i}(x_i) − f_jr(x_i)) ≥ ρ − ξ_i   for all i and r ≠ y_i,   β in the simplex,
+
+    with sample weights s and S = Σ_i s_i. That is LP-β; LP-B (``shared=False``) has weights for each class, each in
+    the simplex. For two classes both are the same, with margins y_i Σ_j β_j f_j(x_i). The decision function is
+    Σ_j β_j f_jr with the SVMs trained on all samples.
+
+    Classifiers are combined here, not kernels: the SVMs do not know of each other, and any number of kernels costs
+    as many times one.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
+    nu : float
+        ν in (0, 1]: bound on the share of samples with a margin below ρ. Small values look at the worst samples, 1 at
+        the mean of all.
+    C : float, array-like of shape (F,), or "cv"
+        Price of an error of the SVMs: one for all, one for each kernel, or for each kernel the value of ``Cs`` with
+        the best accuracy on held-out samples.
+    shared : bool
+        Whether all classes share the weights (LP-β), or each has its own (LP-B).
+    Cs : array-like of float
+        Values for ``C="cv"``. Each starts from the solution of the one before.
+    cv : int, splitter or iterable
+        Folds that the held-out scores come from, as in scikit-learn. Every sample must be held out at least once.
+    class_weight : dict, "balanced" or None
+        Factor of the sample weights for each class.
+    normalize : str, list, dict or None
+        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.normalization.Normalization`.
+    psd : {"raise", "clip", "ignore"}
+        What to do about a kernel that is not positive semi-definite.
+    svm_tol : float
+        Relative duality gap at which each SVM stops.
+    tol : float
+        Relative duality gap at which the linear program stops.
+    max_iter : int
+        Largest number of linear programs: each adds margins that the one before violated.
+    max_time : float, optional
+        Seconds for the whole fit. Kernels whose SVMs were not reached get no weight.
+    memory : int or str, optional
+        Budget for kernels, in bytes or as "2GB"; beyond it they are computed on the fly.
+    random_state : int, optional
+        Not used: folds are those of ``cv``. It is here because all estimators have it.
+    n_jobs : int, optional
+        Not used: the SVMs of a kernel's folds and classes take all cores. It is here because all estimators have it.
+    verbose : bool
+        Show a progress bar.
+    callback : callable, optional
+        Called with each row of ``history_`` as it comes; a true value stops the linear programs.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,), or (T, F) with ``shared=False``
+        β, in the simplex; with ``shared=False`` a row a class, one row for two classes.
+    margin_ : float
+        ρ.
+    C_ : ndarray of shape (F,)
+        Price of an error of each kernel's SVMs.
+    oof_scores_ : ndarray of shape (n, F, T)
+        Held-out scores of the training samples: T = 1 for two classes, else M. ``reweighted`` makes use of them.
+    dual_coef_ : ndarray of shape (F, T, n_support)
+        Signed dual coefficients of each kernel's SVMs.
+    kernel_intercepts_ : ndarray of shape (F, T)
+        Biases of each kernel's SVMs.
+    intercept_ : ndarray of shape (T,)
+        Their weighted sum.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient in any SVM.
+    kernel_names_ : ndarray of shape (F,)
+    n_kernels_ : int
+        Kernels with a weight above 1e-8 of the largest.
+    classes_ : ndarray of shape (M,)
+    objective_, dual_gap_ : float
+        Value of the linear program at ``weights_``, and the absolute duality gap that bounds its distance from the
+        optimum. They say nothing of the SVMs, whose gaps are ``svm_gap_``.
+    svm_gap_ : float
+        Largest relative duality gap of the SVMs.
+    n_iter_ : int
+        Linear programs.
+    converged_ : bool
+        Whether the linear program reached ``tol``, with all kernels.
+    history_ : list of dict
+        Rows with iteration, time, objective, gap, relative_gap, weights.
+
+    Notes
+    -----
+    Bandwidths and normalisation are fitted on all training samples, and ``C="cv"`` picks the best of a few values on
+    the held-out scores that the weights are then learnt from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import LPBetaClassifier
+    >>> from multikernel.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> kernels = [RBF(columns=[0, 1], name="sepals"), RBF(columns=[2, 3], name="petals")]
+    >>> model = LPBetaClassifier(kernels, nu=0.2, C=10.0).fit(X, y)
+    >>> model.kernel_names_[model.weights_.argmax()]
+    'petals'
+    >>> model.dual_gap_ <= 1e-6 * abs(model.objective_)
+    True
+    >>> other = model.reweighted(nu=0.8)  # no SVM is trained for this
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        nu: float = 0.5,
+        C: Any = 1.0,
+        *,
+        shared: bool = True,
+        Cs: Any = C_GRID,
+        cv: Any = 5,
+        class_weight: Any = None,
+        normalize: Any = None,
+        psd: str = "raise",
+        svm_tol: float = 1e-3,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        max_time: float | None = None,
+        memory: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+    ):
+        self.kernels = kernels
+        self.nu = nu
+        self.C = C
+        self.shared = shared
+        self.Cs = Cs
+        self.cv = cv
+        self.class_weight = class_weight
+        self.normalize = normalize
+        self.psd = psd
+        self.svm_tol = svm_tol
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    # -- fit -------------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not 0.0 < self.nu <= 1.0:
+            raise ValueError(f"nu={self.nu!r} must be above 0 and at most 1: it bounds the share of margin errors.")
+        if not self.svm_tol > 0:
+            raise ValueError(
+                f"svm_tol={self.svm_tol!r} must be positive: it is a relative duality gap, such as 1e-3."
+            )
+
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[HeldOutProblem]:
+        started = time.monotonic()
+        allowed = np.inf if self.max_time is None else self.max_time
+        machines = kernel_machines(
+            stack,
+            tasks.signs,
+            held_out_folds(self.cv, tasks.labels),
+            price_grids(self.C, self.Cs, stack.n_kernels),
+            sample_weight=sample_weight,
+            memory=parse_memory(self.memory),
+            tol=self.svm_tol,
+            deadline=started + SHARE_OF_TIME * allowed,
+        )
+        self._warn_of(machines)
+        self._codes, self._sample_weight = np.searchsorted(self.classes_, tasks.labels), sample_weight
+        problem = self._margin_problem(machines.held_out[machines.done])
+        problem.machines, problem.deadline = machines, started + allowed
+        return [problem]
+
+    def _margin_problem(self, scores: NDArray) -> HeldOutProblem:
+        """The linear program on scores (F, n, T)."""
+        if len(self.classes_) == 2:  # one score: half of it for one class, half against the other
+            scores = np.concatenate([-0.5 * scores, 0.5 * scores], axis=2)
+        shared = bool(self.shared) or len(self.classes_) == 2
+        return HeldOutProblem(scores, self._codes, self.nu, sample_weight=self._sample_weight, shared=shared)
+
+    def _solve(self, problem: HeldOutProblem, monitor: Any, start: Any) -> None:
+        if np.isfinite(problem.deadline):
+            monitor.max_time = max(problem.deadline - time.monotonic(), 0.0)
+        lp_beta(problem, monitor, start, max_iter=self.max_iter)
+
+    def _make_attributes(self, problems: Sequence[HeldOutProblem], results: list[Result]) -> None:
+        machines = problems[0].machines
+        self.C_, self.svm_gap_ = machines.C, machines.gap
+        self.oof_scores_ = np.ascontiguousarray(np.moveaxis(machines.held_out, 0, 1))
+        self.kernel_intercepts_ = machines.intercepts
+        self._done = machines.done
+        result = _with_all_kernels(results[0], machines.done)
+        self._store_expansions(result, machines.alpha, [np.zeros(machines.intercepts.shape[1])])
+        self._use(result, problems[0].margin(results[0].weights))
+
+    def _use(self, result: Result, margin: float) -> None:
+        """Attributes that follow from a solution of the linear program."""
+        self.weights_ = np.array(result.weights if self.shared else np.atleast_2d(result.weights))
+        self.margin_ = margin
+        self.n_kernels_ = count_kernels(self.weights_)
+        self.intercept_ = (self._factors() * self.kernel_intercepts_).sum(axis=0)
+        self.objective_, self.dual_gap_ = float(result.certificate.primal), float(result.certificate.gap)
+        self.history_, self.n_iter_ = result.history, result.n_iter
+        self.converged_ = bool(result.converged and self._done.all())
+
+    def _warn_of(self, machines: KernelMachines) -> None:
+        if machines.why:
+            why = "it was interrupted" if machines.why == "interrupted" else "max_time was nearly used up"
+            warnings.warn(
+                f"LPBetaClassifier trained SVMs for {machines.done.sum()} of {len(machines.done)} kernels only: "
+                f"{why}. The others get no weight. Give it more time, or fewer kernels, folds or values of C.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if machines.gap > self.svm_tol:
+            warnings.warn(
+                f"An SVM of a single kernel stopped at a relative duality gap of {machines.gap:.1e}, above "
+                f"svm_tol={self.svm_tol:.1e}. Raise svm_tol, lower C, or scale the kernels with normalize=.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+    # -- after the fit -----------------------------------------------------------------------------------------
+
+    def reweighted(self, nu: float | None = None, shared: bool | None = None) -> LPBetaClassifier:
+        """A fitted copy with weights for another ν, or of the other kind; the SVMs stay as they are.
+
+        Parameters
+        ----------
+        nu : float, optional
+            The new ν.
+        shared : bool, optional
+            Whether classes share the weights.
+
+        Returns
+        -------
+        model : LPBetaClassifier
+            What ``fit`` would have returned with these parameters. Arrays that do not change are shared.
+        """
+        check_is_fitted(self)
+        given = {"nu": nu, "shared": shared}
+        model = copy.copy(self).set_params(**{name: value for name, value in given.items() if value is not None})
+        model._check_parameters()
+        problem = model._margin_problem(np.moveaxis(self.oof_scores_, 1, 0)[self._done])
+        session = Session(model.tol, verbose=model.verbose, callback=model.callback, title=type(model).__name__)
+        (result,) = session.run([problem], model._solve)
+        model._use(_with_all_kernels(result, self._done), problem.margin(result.weights))
+        return model
+
+    def _factors(self) -> NDArray[np.float64]:
+        if self.weights_.ndim == 2:
+            return self.weights_.T
+        return np.repeat(self.weights_[:, None], self.kernel_intercepts_.shape[1], axis=1)
+
+    def kernel_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of each kernel's own SVMs, shape (m, F), or (m, F, M) for more than two classes.
+
+        Parameters
+        ----------
+        X : as for ``decision_function``
+        """
+        check_is_fitted(self)
+        stack = self._test_stack(X)
+        scores = self._parts(stack, np.arange(stack.n_kernels)) + self.kernel_intercepts_
+        return scores[:, :, 0] if len(self.classes_) == 2 else scores
+
+
+def _with_all_kernels(result: Result, done: NDArray[np.bool_]) -> Result:
+    """The result with weights of zero for kernels that the linear program did not see."""
+    if done.all():
+        return result
+
+    def spread(weights: NDArray) -> NDArray:
+        full = np.zeros((*weights.shape[:-1], len(done)))
+        full[..., done] = weights
+        return full
+
+    history = [{**row, "weights": spread(row["weights"])} for row in result.history]
+    return replace(result, weights=spread(result.weights), history=history)
