@@ -26,7 +26,7 @@ MEMORY = 5
 # How many times as long as the closed form a move of the weights may be.
 LONGEST = 20.0
 # Products with the kernel that a Newton direction may cost, once epochs alone gain less than half.
-MAX_PRODUCTS = 30
+MAX_PRODUCTS = 100
 
 
 def svrg(
@@ -65,10 +65,10 @@ def svrg(
     """
     rng = generator(random_state)
     n = len(problem.loss)
-    size, last_gap = 1.0, np.inf  # step in units of 1 / L
+    size, last_gap, slow = 1.0, np.inf, False  # step in units of 1 / L
 
     def advance(point: Point, memory: Memory) -> None:
-        nonlocal size, last_gap
+        nonlocal size, last_gap, slow
         curvature = largest_curvature(problem, point.weights)
         step = min(size / (curvature + problem.lam), 0.5 / problem.lam)
         moved = epoch(
@@ -78,7 +78,7 @@ def svrg(
         lower = point.value_at(*moved) < point.value
         size *= GROWTH if lower else CUT
         directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
-        slow = point.gap > 0.5 * last_gap
+        slow = slow or point.gap > 0.5 * last_gap
         last_gap = point.gap
         directions.append(point.newton(MAX_PRODUCTS) if slow else (point.gradient, point.image))
         memory.add(point.search(directions))
@@ -140,7 +140,7 @@ def _alternate(
         if not np.array_equal(moved, point.weights):
             point = point.at(moved)
             memory.renew(problem, moved)
-        goal, since = SHARE_OF_GAP * gap, 0
+        goal, since = search.share * gap, 0
 
 
 class WeightSearch:
@@ -148,7 +148,7 @@ class WeightSearch:
 
     For fixed w the best weights are ``d_j ∝ ‖w_j‖^(2/(p+1))``, which cannot raise the objective, but near p = 1 gets
     to the optimum slowly. So a move in log d is made ``length`` times as long; the length grows while the objective
-    falls, and when it rises the search goes back to the best weights and to the closed form.
+    falls; when it rises the search goes back to the weights before, looks at them more closely, and makes shorter moves.
 
     Parameters
     ----------
@@ -164,7 +164,8 @@ class WeightSearch:
         p = problem.weight_set.p
         # where norms do not depend on the weights, so long a move arrives at once
         self.longest = LONGEST if p == 1.0 else min((p + 1.0) / (p - 1.0), LONGEST)
-        self._best: tuple[float, NDArray, NDArray] | None = None
+        self.share = SHARE_OF_GAP  # of the whole gap that the inner problem may leave
+        self._best: tuple[float, NDArray] | None = None
 
     def _inside(self, weights: NDArray) -> NDArray[np.float64]:
         """Weights on the boundary of their set, none of them below the floor."""
@@ -177,13 +178,13 @@ class WeightSearch:
         """Weights to go on with, given ``‖θ_j‖²`` of the dual point and the objective at the present ones."""
         if self.problem.weight_set.is_box or not squares.any():
             return self.weights
-        if self._best is None or value <= self._best[0]:
-            self._best = value, self.weights, squares
-            self.length = min(1.3 * self.length, self.longest)
-        else:
-            self.length = max(0.4 * self.length, 1.0)
-        _, weights, squares = self._best
-        closed_form = self._inside(self.problem.weight_set.weights(weights * np.sqrt(squares)))
-        step = np.clip(self.length * np.log(closed_form / weights), -10.0, 10.0)
-        self.weights = self._inside(weights * np.exp(step))
+        if self._best is not None and value > self._best[0]:
+            self.length, self.share = max(0.4 * self.length, 1.0), 0.5 * self.share
+            self.weights, self._best = self._best[1], None
+            return self.weights  # and look at them more closely before the next move
+        self._best = value, self.weights
+        self.length, self.share = min(1.3 * self.length, self.longest), min(1.5 * self.share, SHARE_OF_GAP)
+        closed_form = self._inside(self.problem.weight_set.weights(self.weights * np.sqrt(squares)))
+        step = np.clip(self.length * np.log(closed_form / self.weights), -10.0, 10.0)
+        self.weights = self._inside(self.weights * np.exp(step))
         return self.weights
