@@ -17,8 +17,8 @@ def add_reproduce(commands: Any, command: Any) -> None:
         run_reproduce,
         "repeat an experiment of the papers",
         description="Run an experiment: tables (csv, Markdown), figures (png, svg) and a page.",
-        epilog="Data archives are looked for in the folder that MULTIKERNEL_DATA names. What is finished is kept: the "
-        "same command goes on after an interruption.",
+        epilog="Data archives are looked for in the folder that MULTIKERNEL_DATA names. What is finished is kept: "
+        "the same command goes on after an interruption.",
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="experiments to run")
     parser.add_argument("--list", action="store_true", help="list the experiments and the data they need")

@@ -62,7 +62,7 @@ class Archives:
 
 
 def from_distances(distances: NDArray, names: Sequence[str], train: NDArray, test: NDArray) -> tuple[Any, Any]:
-    """Kernels exp(−D / mean D) of distances (F, n, n), the mean over training pairs; stacks to train and to test on."""
+    """Kernels exp(−D / mean D) of distances (F, n, n), the mean over training pairs; stacks to train and test on."""
     from multikernel.gram import DenseStack
 
     rows = np.concatenate([train, test])
@@ -99,7 +99,7 @@ def from_features(
 
 
 def from_kernels(K: NDArray, names: Sequence[str], train: NDArray, test: NDArray) -> tuple[Any, Any]:
-    """Given kernels (F, n, n), as stacks to train and to test on."""
+    """Given kernels (F, n, n), as stacks to train and test on."""
     from multikernel.gram import DenseStack
 
     stack = DenseStack(np.ascontiguousarray(K, dtype=np.float32), list(names), symmetric=True)

@@ -63,7 +63,7 @@ def score_intervals(results: Results, figure: Any) -> None:
             axes.plot(published, k, marker="D", color="black", fillstyle="none", linestyle="none")
     axes.set_yticks(range(len(entries)), [entry.title for entry in entries])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{results.protocol.metric} in percent: mean ± one deviation, splits; ◇ published")
+    axes.set_xlabel(f"{results.protocol.metric} in percent: mean ± one deviation; ◇ published")
     plain(axes)
 
 
@@ -135,7 +135,7 @@ def gains_over_baseline(results: Results, figure: Any) -> None:
     figure.legend(loc="outside right upper", frameon=False)
 
 
-def course(results: Results, figure: Any) -> None:
+def against_time(results: Results, figure: Any) -> None:
     """Distance from the best lower bound, and score, against the time of fits with growing budgets."""
     lines = [(line, results.courses[line.key]) for line in results.protocol.course if line.key in results.courses]
     if not lines:

@@ -16,7 +16,8 @@ from multikernel.versions import all_versions
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _STYLE = """
-.experiment td, .experiment th { white-space: normal; }
+.experiment thead th { white-space: normal; }
+.experiment tbody th { min-width: 9em; }
 .experiment.many td { text-align: center; }
 .experiment.many thead th:not(:first-child) { text-align: center; }
 .experiment .last > * { border-top: 2px solid var(--rule); font-weight: 650; }
@@ -31,8 +32,8 @@ img.plot { display: block; width: 100%; height: auto; background: #fff; border-r
 """
 
 
-def page(results: Results, figures: Mapping[str, bytes]) -> str:
-    """The whole page; figures are PNG images by name."""
+def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
+    """The whole page; figures are captions and PNG images by name."""
     protocol = results.protocol
     style = resources.files("multikernel.report").joinpath("style.css").read_text(encoding="utf-8")
     head = el(
@@ -49,7 +50,7 @@ def page(results: Results, figures: Mapping[str, bytes]) -> str:
         _banner(results),
         _verdicts(protocol.claims(results)),
         [_table(results, title, table) for title, table in tables(results)],
-        [_figure(name, image) for name, image in figures.items()],
+        [_figure(name, caption, image) for name, (caption, image) in figures.items()],
         weights_figure(results.comparison(protocol.settings[0])) if len(protocol.settings) == 1 else None,
         _notes(results),
         _repeat(results),
@@ -134,10 +135,11 @@ def _largest(row: list[str]) -> str | None:
     return max(numbers, key=lambda text: numbers[text], default=None)
 
 
-def _figure(name: str, image: bytes) -> Html:
+def _figure(name: str, caption: str, image: bytes) -> Html:
     title = name.replace("_", " ").capitalize()
     source = "data:image/png;base64," + base64.b64encode(image).decode()
-    return el("section", el("h2", title), el("figure", el("img", class_="plot", src=source, alt=title)))
+    image_element = el("img", class_="plot", src=source, alt=caption)
+    return el("section", el("h2", title), el("figure", image_element, el("figcaption", caption)))
 
 
 def _notes(results: Results) -> Html | None:

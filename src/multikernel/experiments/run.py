@@ -187,7 +187,7 @@ def write(results: Results, folder: Path) -> None:
     from multikernel.experiments.page import page
     from multikernel.experiments.tables import csv_table, markdown_page
 
-    images: dict[str, bytes] = {}
+    images: dict[str, tuple[str, bytes]] = {}
     for draw in results.protocol.figures:
         name = draw.__name__
         rendered = render(draw, results)
@@ -196,7 +196,8 @@ def write(results: Results, folder: Path) -> None:
         for kind, data in rendered.items():
             with atomic_write(folder / f"{name}.{kind}") as stream:
                 stream.write(data)
-        images[name] = rendered["png"]
+        caption = " ".join((draw.__doc__ or name).split("\n\n")[0].split())
+        images[name] = caption, rendered["png"]
     write_text(folder / "table.csv", csv_table(results))
     write_text(folder / "table.md", markdown_page(results, list(images)))
     write_text(folder / "page.html", page(results, images))
