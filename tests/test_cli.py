@@ -219,7 +219,7 @@ def test_every_command_has_help(run, command):
     [
         ([], "required"),
         (["compre"], "invalid choice"),
-        (["compare", "--methods", "averge"], "there is no method 'averge'; did you mean 'average'?"),
+        (["compare", "--methods", "averagee"], "there is no method 'averagee'; did you mean 'average'?"),
         (["compare", "--kernels", "rbff", "--data", "flowers.csv"], "there is no kernel 'rbff'; did you mean 'rbf'?"),
         (["compare", "--cv", "1"], "1 is too small: at least 2"),
         (["compare", "--cv", "x"], "'x' is not a whole number"),

@@ -96,7 +96,7 @@ def choose(
 ) -> Choice:
     """Choose among candidates by accuracy, or another score, on the folds.
 
-    A method that validates itself (it has the parameter ``cv``, and ``kernel_scores_`` once fitted) is fitted
+    A method that validates itself kernel by kernel (``scores_kernels``, and ``kernel_scores_`` once fitted) is fitted
     once for each candidate and judged by its own score on the same folds: it then makes both choices, its own
     and that of the parameters, by one validation and not by one inside the other.
 
@@ -125,8 +125,8 @@ def choose(
 
 
 def validates_itself(method: Method) -> bool:
-    """Whether the estimator chooses something by cross-validation of its own."""
-    return "cv" in signature(method.estimator).parameters
+    """Whether the estimator judges each kernel by cross-validation of its own."""
+    return bool(getattr(method.estimator, "scores_kernels", False))
 
 
 def n_fits(method: Method, n_candidates: int, n_folds: int) -> int:

@@ -68,6 +68,8 @@ class BestKernelClassifier(OneKernelClassifier):
     'petals'
     """
 
+    scores_kernels = True  # comparisons use the scores of its own validation
+
     def __init__(
         self,
         kernels: Any = None,
