@@ -3,6 +3,8 @@
 from multikernel.estimators import (
     BestKernelClassifier,
     CGBoostClassifier,
+    CSKLClassifier,
+    CSKLClassifierCV,
     GMKLClassifier,
     KernelAverageClassifier,
     LPBetaClassifier,
@@ -11,6 +13,7 @@ from multikernel.estimators import (
     MKLClassifier,
     ObscureClassifier,
     UFOMKLClassifier,
+    cskl_path,
     mkl_path,
 )
 from multikernel.gram import gram_stack
@@ -20,6 +23,8 @@ __version__ = "0.1.0"
 __all__ = [
     "BestKernelClassifier",
     "CGBoostClassifier",
+    "CSKLClassifier",
+    "CSKLClassifierCV",
     "GMKLClassifier",
     "KernelAverageClassifier",
     "LPBetaClassifier",
@@ -29,6 +34,7 @@ __all__ = [
     "ObscureClassifier",
     "UFOMKLClassifier",
     "__version__",
+    "cskl_path",
     "gram_stack",
     "mkl_path",
 ]

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["ConvergenceDisplay", "GridScoresDisplay", "KernelWeightsDisplay", "WeightPathDisplay"]
+__all__ = [
+    "ConvergenceDisplay",
+    "GridScoresDisplay",
+    "KernelWeightsDisplay",
+    "SparsityPathDisplay",
+    "WeightPathDisplay",
+]
 
 
 def _axes(ax: Any) -> Any:
@@ -237,6 +243,54 @@ class WeightPathDisplay:
         ax.set_ylabel("weight")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)
+        return self
+
+
+class SparsityPathDisplay:
+    """Accuracy, and beside it the number of kernels with a weight, against t [GMSB11, fig. 8 and 13].
+
+    Parameters
+    ----------
+    values : ndarray of shape (V,)
+        Values of t, ascending.
+    scores : ndarray of shape (V,)
+    counts : ndarray of shape (V,)
+        Kernels, or groups of kernels, with a weight.
+    counted : str
+        What is counted.
+    name : str
+        For the legend.
+
+    Attributes
+    ----------
+    axes_ : pair of matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(
+        self, values: NDArray, scores: NDArray, counts: NDArray, counted: str = "kernels", name: str = "CSKL"
+    ):
+        self.values = values
+        self.scores = scores
+        self.counts = counts
+        self.counted = counted
+        self.name = name
+
+    def plot(self, axes: Any = None, **line: Any) -> SparsityPathDisplay:
+        """Draw; returns the display. Call again with ``axes_`` of another to compare."""
+        if axes is None:
+            figure = _axes(None).figure
+            figure.clear()
+            figure.set_size_inches(9.0, 3.6)
+            axes = figure.subplots(1, 2)
+        self.axes_, self.figure_ = axes, axes[0].figure
+        rows = ((self.scores, "accuracy"), (self.counts, f"{self.counted} with a weight"))
+        for ax, (heights, label) in zip(axes, rows):
+            ax.plot(self.values, heights, **{"marker": ".", "label": self.name, **line})
+            ax.set_xlabel("t")
+            ax.set_ylabel(label)
+            ax.spines[["top", "right"]].set_visible(False)
+        axes[0].legend(frameon=False)
         return self
 
 

@@ -3,18 +3,23 @@
 from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
 from multikernel.estimators.cgboost import CGBoostClassifier
+from multikernel.estimators.cskl import CSKLClassifier
+from multikernel.estimators.cskl_cv import CSKLClassifierCV
 from multikernel.estimators.gmkl import GMKLClassifier
 from multikernel.estimators.lpbeta import LPBetaClassifier
 from multikernel.estimators.mkfda import MKFDAClassifier
 from multikernel.estimators.mkfda_cv import MKFDAClassifierCV
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier
-from multikernel.estimators.path import MKLPath, mkl_path
+from multikernel.estimators.path import CSKLPath, MKLPath, cskl_path, mkl_path
 from multikernel.estimators.ufo import UFOMKLClassifier
 
 __all__ = [
     "BestKernelClassifier",
     "CGBoostClassifier",
+    "CSKLClassifier",
+    "CSKLClassifierCV",
+    "CSKLPath",
     "GMKLClassifier",
     "KernelAverageClassifier",
     "LPBetaClassifier",
@@ -24,5 +29,6 @@ __all__ = [
     "MKLPath",
     "ObscureClassifier",
     "UFOMKLClassifier",
+    "cskl_path",
     "mkl_path",
 ]

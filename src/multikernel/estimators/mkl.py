@@ -203,12 +203,7 @@ class MKLClassifier(KernelSVMClassifier):
             raise ValueError("groups= is defined for C-SVMs: leave nu=None.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
-        if self.weights == "shared" and tasks.signs.shape[1] > 1:
-            inners: list[Any] = [LabelSVMs(tasks.signs, self.C, sample_weight=sample_weight, nu=self.nu)]
-        elif self.nu is None:
-            inners = [CSVM(column, self.C, sample_weight=sample_weight) for column in tasks.signs.T]
-        else:
-            inners = [NuSVM(column, self.nu, sample_weight=sample_weight) for column in tasks.signs.T]
+        inners = svm_problems(self, tasks, sample_weight)
         memory = parse_memory(self.memory)
         if self.groups is not None:
             groups = parse_groups(self.groups, stack.names)
@@ -227,3 +222,12 @@ class MKLClassifier(KernelSVMClassifier):
     def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
         weights = np.stack([result.weights for result in results]).astype(np.float64)
         return weights[0] if len(results) == 1 else weights
+
+
+def svm_problems(model: Any, tasks: Tasks, sample_weight: NDArray) -> list[Any]:
+    """The inner problems of a model with parameters C, nu and weights: one for all tasks, or one a task."""
+    if model.weights == "shared" and tasks.signs.shape[1] > 1:
+        return [LabelSVMs(tasks.signs, model.C, sample_weight=sample_weight, nu=model.nu)]
+    if model.nu is None:
+        return [CSVM(column, model.C, sample_weight=sample_weight) for column in tasks.signs.T]
+    return [NuSVM(column, model.nu, sample_weight=sample_weight) for column in tasks.signs.T]

@@ -1,4 +1,4 @@
-"""Regularisation paths: MKL solutions along C or p, each started from the one before."""
+"""Regularisation paths: solutions along C, p or t, each started from the one before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from multikernel.estimators.base import NEGLIGIBLE, Prepared
+from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
+from multikernel.groups import parse_groups
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,17 @@ class MKLPath:
 
     Parameters
     ----------
-    parameter : {"C", "p"}
+    parameter : {"C", "p", "t"}
         What changes along the path.
     values : ndarray of shape (V,)
         Its values, in the order asked for.
-    estimators : list of MKLClassifier
+    estimators : list of MKLClassifier or CSKLClassifier
         A fitted model for each value.
     """
 
     parameter: str
     values: NDArray[np.float64]
-    estimators: list[MKLClassifier]
+    estimators: list[Any]
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -65,6 +68,83 @@ class MKLPath:
         order = np.argsort(self.values)
         display = WeightPathDisplay(weights[order], names, self.values[order], self.parameter)
         return display.plot(ax=ax, **options)
+
+
+@dataclass(frozen=True)
+class CSKLPath(MKLPath):
+    """Fitted :class:`~multikernel.CSKLClassifier` models along t; parameters as for :class:`MKLPath`."""
+
+    def n_groups(self, groups: Any) -> NDArray[np.intp]:
+        """Groups of kernels, such as descriptors, with a weight in any task, shape (V,) [GMSB11, fig. 13].
+
+        Parameters
+        ----------
+        groups : list of lists, or array-like of shape (F,)
+            As for :class:`~multikernel.MKLClassifier`.
+        """
+        parts = parse_groups(groups, [str(name) for name in self.estimators[0].kernel_names_])
+        largest = self.weights.reshape(len(self.values), -1, self.weights.shape[-1]).max(axis=1)
+        used = largest > NEGLIGIBLE * largest.max(axis=1, keepdims=True)
+        return np.stack([used[:, part].any(axis=1) for part in parts]).sum(axis=0)
+
+    def plot_scores(self, X: Any, y: ArrayLike, *, groups: Any = None, axes: Any = None, name: str = "CSKL") -> Any:
+        """Draw accuracy on ``X``, ``y`` and the number of kernels, or of groups, against t [GMSB11, fig. 8 and 13].
+
+        Parameters
+        ----------
+        X, y : as for ``score``
+        groups : list of lists, or array-like of shape (F,), optional
+            Count groups of kernels instead of kernels.
+        axes : pair of matplotlib Axes, optional
+            Those of another display, to compare.
+        name : str
+            For the legend.
+        """
+        from multikernel.plotting import SparsityPathDisplay
+
+        counted = self.n_kernels if groups is None else self.n_groups(groups)
+        what = "kernels" if groups is None else "groups of kernels"
+        order = np.argsort(self.values)
+        display = SparsityPathDisplay(self.values[order], self.scores(X, y)[order], counted[order], what, name)
+        return display.plot(axes=axes)
+
+
+def cskl_path(
+    estimator: CSKLClassifier, X: Any, y: Any, *, t: ArrayLike | None = None, sample_weight: Any = None
+) -> CSKLPath:
+    """Fit a :class:`CSKLClassifier` for several values of t, by default all whole ones from 1 to F.
+
+    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the weights of
+    the one before, scaled with those at 1 kept there, and from its dual coefficients.
+
+    Parameters
+    ----------
+    estimator : CSKLClassifier
+        All other parameters, relaxed or exact. It is not changed.
+    X, y, sample_weight
+        As for ``CSKLClassifier.fit``.
+    t : array-like of shape (V,), optional
+        The values.
+
+    Returns
+    -------
+    path : CSKLPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from multikernel import CSKLClassifier, cskl_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = cskl_path(CSKLClassifier(), X, y)
+    >>> path.values.tolist(), path.weights.sum(axis=1).round(6).tolist()
+    ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
+    """
+    model = clone(estimator).set_params(t=1.0)
+    prepared = model._prepare(X, y, sample_weight)
+    values = np.asarray(np.arange(1, prepared.stack.n_kernels + 1) if t is None else t, dtype=np.float64)
+    order = _checked_order(values, "t")
+    models = dict(zip(order.tolist(), _fits(model, prepared, "t", values[order])))
+    return CSKLPath("t", values, [models[k] for k in range(len(values))])
 
 
 def mkl_path(
@@ -109,19 +189,22 @@ def mkl_path(
     if parameter == "C" and estimator.nu is not None:
         raise ValueError(f"with nu={estimator.nu!r} C is not used, so there is no path along it: set nu=None.")
     values = np.asarray(C if p is None else p, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or not (np.isfinite(values) | (values == np.inf)).all():
-        raise ValueError(f"{parameter}={values!r} must be a list of numbers, at least one.")
-    order = np.argsort(values, kind="stable")
-    models = dict(zip(order.tolist(), _fits(clone(estimator), X, y, sample_weight, parameter, values[order])))
+    order = _checked_order(values, parameter)
+    model = clone(estimator).set_params(**{parameter: float(values[order[0]])})
+    prepared = model._prepare(X, y, sample_weight)
+    models = dict(zip(order.tolist(), _fits(model, prepared, parameter, values[order])))
     return MKLPath(parameter, values, [models[k] for k in range(len(values))])
 
 
-def _fits(
-    model: MKLClassifier, X: Any, y: Any, sample_weight: Any, parameter: str, values: NDArray[np.float64]
-) -> Iterator[MKLClassifier]:
-    """The fitted models, one after the other; ``model`` is prepared once and copied for each."""
-    model.set_params(**{parameter: float(values[0])})
-    prepared = model._prepare(X, y, sample_weight)
+def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.intp]:
+    """Ascending order of the values, after a look at them."""
+    if values.ndim != 1 or not len(values) or np.isnan(values).any():
+        raise ValueError(f"{parameter}={values!r} must be a list of numbers, at least one.")
+    return np.argsort(values, kind="stable")
+
+
+def _fits(model: Any, prepared: Prepared, parameter: str, values: NDArray[np.float64]) -> Iterator[Any]:
+    """The fitted models, one after the other; ``model`` is copied for each."""
     previous: Any = None
     for value in values:
         fitted = copy.copy(model).set_params(**{parameter: float(value)})

@@ -33,8 +33,8 @@ class CuttingPlaneModel:
     weight_set : LpBall, CappedSimplex or float
         The set; a number p stands for ``LpBall(p)``.
     kind : {"lp", "cone", "taylor"}
-        "lp": linear program, for sets without curved borders [SRSS06, eq. (12)]. "cone": the exact norm as power cones. "taylor":
-        second-order expansions of the norm, one quadratically constrained program after the other
+        "lp": linear program, for sets without curved borders [SRSS06, eq. (12)]. "cone": the exact norm as power
+        cones. "taylor": second-order expansions of the norm, one quadratically constrained program after the other
         [KBSZ11, sect. 4.2].
 
     Examples
@@ -49,7 +49,8 @@ class CuttingPlaneModel:
     """
 
     def __init__(self, n_kernels: int, weight_set: WeightSet | float, kind: str):
-        self.set: Any = LpBall(weight_set) if isinstance(weight_set, (int, float)) else weight_set
+        allowed: Any = LpBall(weight_set) if isinstance(weight_set, (int, float)) else weight_set
+        self.set = allowed
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}.")
         self.is_linear = self.set.total is not None or self.set.is_box
@@ -123,7 +124,7 @@ class CuttingPlaneModel:
     def _linear(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
         """min θ over θ ≥ a_r − H_r·g and 0 ≤ g ≤ 1, with the sum that the set asks for (none: p = ∞)."""
         cost = np.append(np.zeros(self.n_kernels), 1.0)
-        program = {"A_ub": np.column_stack([-H, -np.ones(len(a))]), "b_ub": -a}
+        program: dict[str, Any] = {"A_ub": np.column_stack([-H, -np.ones(len(a))]), "b_ub": -a}
         if self.set.total is not None:
             program |= {"A_eq": np.append(np.ones(self.n_kernels), 0.0)[None, :], "b_eq": [self.set.total]}
         program["bounds"] = [(0.0, 1.0)] * self.n_kernels + [(None, None)]

@@ -122,8 +122,8 @@ def descend(problem: MinMaxProblem, point: Point, direction: Vector, pivot: int,
         if blocked == pivot:
             return point
         direction = direction.copy()
-        direction[pivot] += direction[blocked]
-        direction[blocked] = 0.0
+        direction[[blocked, pivot]] = 0.0
+        direction[pivot] = -direction.sum()  # exactly zero if no other moves: a residue would go a long way
 
 
 def longest_step(weights: Vector, direction: Vector) -> tuple[float, int]:
