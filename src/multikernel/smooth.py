@@ -157,4 +157,3 @@ def penalty_of(squares: Vector, weights: Vector) -> float:
     used = squares > 0.0
     with np.errstate(divide="ignore"):
         return float((squares[used] / weights[used]).sum())
-

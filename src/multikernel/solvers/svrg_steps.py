@@ -28,7 +28,13 @@ class Steps:
     """
 
     def __init__(
-        self, problem: SmoothProblem, scores: Matrix, coef: NDArray, step: ArrayLike, decay: ArrayLike, stop: ArrayLike
+        self,
+        problem: SmoothProblem,
+        scores: Matrix,
+        coef: NDArray,
+        step: ArrayLike,
+        decay: ArrayLike,
+        stop: ArrayLike,
     ):
         loss = problem.loss
         snapshot = np.ascontiguousarray(loss.derivative(scores))

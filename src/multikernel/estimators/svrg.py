@@ -1,0 +1,213 @@
+"""SVRG-MKL: ℓp-norm MKL with a smooth loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from multikernel.estimators.base import KernelSVMClassifier
+from multikernel.estimators.registry import register
+from multikernel.estimators.tasks import Tasks
+from multikernel.gram import GramStack, parse_memory
+from multikernel.monitor import Result
+from multikernel.smooth import SmoothProblem
+from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SmoothLoss, SoftmaxLoss, SquaredHinge
+from multikernel.solvers.svrg import lbfgs, svrg
+from multikernel.solvers.svrg_paper import svrg_paper
+
+SOLVERS: dict[str, Callable[..., None]] = {"auto": svrg, "paper": svrg_paper, "lbfgs": lbfgs}
+LOSSES = ("logistic", "squared_hinge", "smoothed_hinge")
+
+
+def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
+    if estimator.loss != "logistic":
+        raise AttributeError(
+            f'loss={estimator.loss!r} says nothing about probabilities: use loss="logistic", or calibrate the scores '
+            "with sklearn.calibration.CalibratedClassifierCV."
+        )
+    return True
+
+
+@register("svrg", title="SVRG-MKL", grid={"C": (1.0, 10.0, 100.0), "p": (1.1, 1.5, 2.0)}, order=32)
+class SVRGMKLClassifier(KernelSVMClassifier):
+    r"""ℓp-norm MKL with a smooth loss [AOJS16, eq. (1)].
+
+    One problem for all classes, with w_j the part of w that belongs to kernel j:
+
+        min over w, d of  g(w, d) = λ/2 Σ_j ‖w_j‖²/d_j + (1/Σs) Σ_i s_i ℓ_i(w),   d ≥ 0, ‖d‖_p ≤ 1,
+
+    λ = 1/(C Σs), where s are sample weights, so λ = 1/(C n) without them. There is no bias. With f the scores, z = y f
+    and y = ±1 for two classes (``classes_[1]`` is +1), ℓ is
+
+    - "logistic": log(1 + exp(−z)); for more classes log Σ_r exp(f_r) − f_y, one score a class;
+    - "squared_hinge": max(0, 1 − z)²;
+    - "smoothed_hinge": 0 for z ≥ 1, 1 − z − γ/2 for z ≤ 1 − γ, (1 − z)²/(2γ) between, γ = ``smoothing``.
+
+    For more than two classes both hinges are summed over the classes, each against the rest; the weights are shared.
+    Here p is the norm of the kernel weights; on w it is the group norm :func:`multikernel.groupnorm.group_norm` (p) =
+    2p/(p + 1), the p of :class:`ObscureClassifier`.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        What to combine, as for :class:`ObscureClassifier`. Linear kernels and :class:`~multikernel.kernels.Nystroem` or
+        :class:`~multikernel.kernels.RandomFourier` ones have explicit features: if all have, w is a vector and nothing
+        of size n² is made.
+    p : float
+        Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
+    C : float
+        Price of an error.
+    loss : {"logistic", "squared_hinge", "smoothed_hinge"}
+        The loss.
+    solver : {"auto", "paper", "lbfgs"}
+        "auto": variance-reduced epochs, each improved by a search among the last moves. "paper": the step sizes and
+        numbers of steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic.
+    smoothing : float
+        γ of the smoothed hinge.
+    lam : float, optional
+        λ itself, instead of C.
+    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint, \
+    warm_start
+        As for :class:`ObscureClassifier`.
+    max_iter : int
+        Largest number of epochs; of iterations for "lbfgs".
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights d, so that scores are ``Σ_j d_j K_j alpha``.
+    objective_, dual_gap_ : float
+        g(w, d), and the absolute duality gap that bounds its distance from the optimum.
+    kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, n_iter_, converged_
+        As for :class:`ObscureClassifier`; ``n_iter_`` counts epochs.
+    history_ : list of dict
+        Rows with iteration, time, objective, gap, relative_gap, weights and epoch.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import SVRGMKLClassifier
+    >>> from multikernel.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> kernels = [RBF(columns=[0, 1], name="sepals"), RBF(columns=[2, 3], name="petals")]
+    >>> model = SVRGMKLClassifier(kernels, p=1.1, C=10.0, random_state=0).fit(X, y)
+    >>> model.kernel_names_[model.weights_.argmax()]
+    'petals'
+    >>> model.predict_proba(X[:1]).round(1)
+    array([[1., 0., 0.]])
+    """
+
+    multi_class = "ovr"  # how scores of M classes are laid out; the problem itself is one for all
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        p: float = 1.5,
+        C: float = 1.0,
+        loss: str = "logistic",
+        solver: str = "auto",
+        *,
+        smoothing: float = 1.0,
+        lam: float | None = None,
+        class_weight: Any = None,
+        normalize: Any = None,
+        psd: str = "raise",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        memory: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+        checkpoint: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernels = kernels
+        self.p = p
+        self.C = C
+        self.loss = loss
+        self.solver = solver
+        self.smoothing = smoothing
+        self.lam = lam
+        self.class_weight = class_weight
+        self.normalize = normalize
+        self.psd = psd
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not self.p >= 1.0:
+            raise ValueError(f"p={self.p!r} must be at least 1: it is the norm of the kernel weights.")
+        if self.lam is None and not self.C > 0:
+            raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
+        if self.lam is not None and not self.lam > 0:
+            raise ValueError(f"lam={self.lam!r} must be positive, or None to use C.")
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r} is not known: use one of {', '.join(map(repr, LOSSES))}.")
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver={self.solver!r} is not known: use one of {', '.join(map(repr, SOLVERS))}.")
+        if not self.smoothing > 0:
+            raise ValueError(f"smoothing={self.smoothing!r} must be positive: without it the hinge is not smooth.")
+
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[SmoothProblem]:
+        loss = self._smooth_loss(tasks, sample_weight)
+        lam = 1.0 / (self.C * loss.total_weight) if self.lam is None else self.lam
+        return [SmoothProblem(stack, loss, lam, self.p, memory=parse_memory(self.memory))]
+
+    def _smooth_loss(self, tasks: Tasks, sample_weight: NDArray) -> SmoothLoss:
+        if self.loss == "squared_hinge":
+            return SquaredHinge(tasks.signs, sample_weight)
+        if self.loss == "smoothed_hinge":
+            return SmoothedHinge(tasks.signs, sample_weight, self.smoothing)
+        if len(self.classes_) == 2:
+            return LogisticLoss(tasks.signs, sample_weight)
+        return SoftmaxLoss((tasks.signs > 0.0).astype(np.float64), sample_weight)
+
+    def _solve(self, problem: SmoothProblem, monitor: Any, start: Any) -> None:
+        if start is not None and np.ndim(start[1]) == 3:  # a checkpoint of "paper": it goes on from the best weights
+            start = start[0], problem.start()[1]
+        SOLVERS[self.solver](problem, monitor, start, max_iter=self.max_iter, random_state=self.random_state)
+
+    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
+        super()._store(results, intercepts)
+        epochs = [row["epoch"] for row in self.history_ if "epoch" in row]
+        self.n_iter_ = int(max(epochs, default=self.n_iter_))
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes, shape (m, M); only with ``loss="logistic"``.
+
+        Parameters
+        ----------
+        X : as for ``decision_function``
+        """
+        from scipy.special import expit, softmax
+
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the probabilities, computed without their underflow; ``X`` as for ``decision_function``."""
+        from scipy.special import log_expit, log_softmax
+
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return log_softmax(scores, axis=1)
