@@ -12,6 +12,7 @@ from multikernel.estimators.mkfda_cv import MKFDAClassifierCV
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier
 from multikernel.estimators.path import CSKLPath, MKLPath, cskl_path, mkl_path
+from multikernel.estimators.svrg import SVRGMKLClassifier
 from multikernel.estimators.ufo import UFOMKLClassifier
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "MKLClassifier",
     "MKLPath",
     "ObscureClassifier",
+    "SVRGMKLClassifier",
     "UFOMKLClassifier",
     "cskl_path",
     "mkl_path",
