@@ -20,10 +20,10 @@ Matrix = NDArray[np.float64]
 class SmoothProblem:
     """``min over w, d of  g(w, d) = lam/2 Σ_j ‖w_j‖² / d_j + loss(w)``, d >= 0, ``‖d‖_p <= 1`` [AOJS16, eq. (1)].
 
-    The best d for w is a closed form [AOJS16, eq. (2)], which leaves ``lam/2 ‖w‖²_{2,r} + loss(w)`` with the group norm
-    r = 2p/(p+1) of :mod:`multikernel.groupnorm`. A solution is written as ``w_j = weights_j Σ_i alpha_i φ_j(x_i)``, so
-    that scores are ``Σ_j weights_j K_j alpha``. The dual point of its scores f is ``A_i = -c_i ℓ'(f_i)``; with θ_j(A) =
-    Σ_i A_i φ_j(x_i)
+    The best d for w is a closed form [AOJS16, eq. (2)], which leaves ``lam/2 ‖w‖²_{2,r} + loss(w)`` with the group
+    norm r = 2p/(p+1) of :mod:`multikernel.groupnorm`. A solution is written as ``w_j = weights_j Σ_i alpha_i
+    φ_j(x_i)``, so that scores are ``Σ_j weights_j K_j alpha``. The dual point of its scores f is ``A_i = -c_i
+    ℓ'(f_i)``; with θ_j(A) = Σ_i A_i φ_j(x_i)
 
         D(A) = -Σ_i c_i ℓ*(-A_i / c_i) - 1/(2 lam) ‖(‖θ_j(A)‖²)_j‖_{p/(p-1)}  <=  optimum  <=  g(w, d).
 
@@ -76,8 +76,8 @@ class SmoothProblem:
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """g(w, d) and the bound that the dual point of its scores proves.
 
-        ``alpha`` may have shape (F, n, T): then kernel j has coefficients of its own, ``w_j = Σ_i alpha_ji φ_j(x_i)``.
-        """
+        ``alpha`` may have shape (F, n, T): then kernel j has coefficients of its own, ``w_j = Σ_i alpha_ji
+        φ_j(x_i)``."""
         if alpha.ndim == 3:
             shares = self.scores_of_blocks(alpha)
             norms = np.einsum("fnt,fnt->f", shares, alpha)
@@ -131,7 +131,7 @@ class SmoothProblem:
 
     @cached_property
     def features(self) -> NDArray:
-        """Explicit features of all kernels side by side, shape (n, Σ rank), in the precision in which they are stored."""
+        """Explicit features of all kernels side by side, shape (n, Σ rank), in their own precision."""
         assert isinstance(self.stack, LowRankStack)
         return np.ascontiguousarray(np.hstack(self.stack.row_features))
 

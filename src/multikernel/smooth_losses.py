@@ -258,7 +258,7 @@ class SquaredLoss(SmoothLoss):
 
 
 class HuberLoss(SmoothLoss):
-    """``½ (f - y)²`` up to a distance of ``width``, from there on ``width (|f - y| - width/2)``; summed over scores."""
+    """``½ (f - y)²`` up to a distance of ``width``, then ``width (|f - y| - width/2)``; summed over scores."""
 
     code, smoothness = 5, 1.0
 

@@ -4,8 +4,8 @@ w is cut into B blocks. A step on sample i changes block b, while ``first + t < 
 
     w_b  <-  (1 - decay_b) w_b - step_b (δ_i φ_b(x_i) + g_b),    δ_i = n c_i (ℓ'(f_i) - ℓ'(snapshot_i)),
 
-where ``g_b = Σ_i c_i ℓ'(snapshot_i) φ_b(x_i)`` is the loss's part of the full gradient at the snapshot. Coefficients are
-kept as ``scale_b coef_b + drift_b ĝ``, with ĝ those of g, so that shrinking and adding g touch two numbers.
+where ``g_b = Σ_i c_i ℓ'(snapshot_i) φ_b(x_i)`` is the loss's part of the full gradient at the snapshot. Coefficients
+are kept as ``scale_b coef_b + drift_b ĝ``, with ĝ those of g, so that shrinking and adding g touch two numbers.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class SVRGMKLClassifier(KernelSVMClassifier):
 
         min over w, d of  g(w, d) = λ/2 Σ_j ‖w_j‖²/d_j + (1/Σs) Σ_i s_i ℓ_i(w),   d ≥ 0, ‖d‖_p ≤ 1,
 
-    λ = 1/(C Σs), where s are sample weights, so λ = 1/(C n) without them. There is no bias. With f the scores, z = y f
-    and y = ±1 for two classes (``classes_[1]`` is +1), ℓ is
+    λ = 1/(C Σs), where s are sample weights, so λ = 1/(C n) without them. There is no bias. With f the scores, z = y
+    f and y = ±1 for two classes (``classes_[1]`` is +1), ℓ is
 
     - "logistic": log(1 + exp(−z)); for more classes log Σ_r exp(f_r) − f_y, one score a class;
     - "squared_hinge": max(0, 1 − z)²;
@@ -54,9 +54,9 @@ class SVRGMKLClassifier(KernelSVMClassifier):
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
-        What to combine, as for :class:`ObscureClassifier`. Linear kernels and :class:`~multikernel.kernels.Nystroem` or
-        :class:`~multikernel.kernels.RandomFourier` ones have explicit features: if all have, w is a vector and nothing
-        of size n² is made.
+        What to combine, as for :class:`ObscureClassifier`. Linear kernels and :class:`~multikernel.kernels.Nystroem`
+        or :class:`~multikernel.kernels.RandomFourier` ones have explicit features: if all have, w is a vector and
+        nothing of size n² is made.
     p : float
         Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
     C : float

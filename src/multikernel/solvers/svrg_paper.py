@@ -28,14 +28,14 @@ def svrg_paper(
     """Algorithm 1 of [AOJS16] with ε = ``monitor.tol``; the monitor has the result.
 
     Every kernel has its own step, number of steps and last step, from [AOJS16, eqs. (4)-(6)]. What the print leaves
-    open: w starts at zero, d at 1/F; L is the largest curvature of a sample's loss under the sum of the kernels plus the
-    largest λ̃; λ/d_k is cut at the loss's share of L, in the gradient too, because explicit steps diverge beyond it, so
-    kernels of very small weight are regularised less than they should be and the certificate shows by how much; the
-    exponent of eq. (4) is 1/(J - j + 1), that of the print being infinite in the last epoch; when J epochs are over
-    and ``tol`` is not reached, J more begin.
+    open: w starts at zero, d at 1/F; L is the largest curvature of a sample's loss under the sum of the kernels plus
+    the largest λ̃; λ/d_k is cut at the loss's share of L, in the gradient too, because explicit steps diverge beyond
+    it, so kernels of very small weight are regularised less than they should be and the certificate shows by how
+    much; the exponent of eq. (4) is 1/(J - j + 1), that of the print being infinite in the last epoch; when J epochs
+    are over and ``tol`` is not reached, J more begin.
 
-    History shows w as the algorithm has it, with coefficients for each kernel. At the end, with the weights found, one
-    alpha is computed whose objective is at most that of w.
+    History shows w as the algorithm has it, with coefficients for each kernel. At the end, with the weights found,
+    one alpha is computed whose objective is at most that of w.
 
     Parameters
     ----------

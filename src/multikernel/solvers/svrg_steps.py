@@ -73,8 +73,8 @@ def epoch(
 ) -> tuple[Matrix, Matrix]:
     """Steps from ``alpha`` on the samples of ``order`` with weights fixed; the new alpha and its scores.
 
-    With ``w_j = sqrt(d_j) v_j`` the regulariser is ``lam/2 ‖v‖²``, and a step in v is one in w_j of size ``step · d_j``:
-    that keeps one alpha for all kernels, and on Gram matrices a step costs a row of one kernel, not of F.
+    With ``w_j = sqrt(d_j) v_j`` the regulariser is ``lam/2 ‖v‖²``, and a step in v is one in w_j of size ``step ·
+    d_j``: that keeps one alpha for all kernels, and on Gram matrices a step costs a row of one kernel, not of F.
 
     Parameters
     ----------
