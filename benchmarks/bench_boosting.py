@@ -5,8 +5,9 @@
 For each case: the time of a fit divided by that of ``KernelAverageClassifier`` on the same kernels, measured just
 before and after. LP-β trains (folds + 1) · F times as many SVMs, so that is what its ratio is to be compared with.
 ``--programs`` solves the linear programs alone, on simulated scores of 39 kernels, 1,530 samples and 102 classes
-(154,530 margins), to a relative gap of 1e-6: at most a minute each. Medians of wall-clock times; compilation is off the clock.
-Flower17 needs MULTIKERNEL_DATA to name its folder and is left out without it.
+(154,530 margins), to a relative gap of 1e-6: at most a minute each. Medians of
+wall-clock times; compilation is off the clock. Flower17 needs MULTIKERNEL_DATA to name its folder and is left
+out without it.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def kernel_machines(
     >>> import numpy as np
     >>> from multikernel import gram_stack
     >>> from multikernel.machines import kernel_machines
-    >>> x = np.linspace(-1.0, 1.0, 8)[:, None]
+    >>> x = np.array([-2.0, -1.8, -1.6, -1.4, 1.4, 1.6, 1.8, 2.0])[:, None]
     >>> even, odd = np.arange(0, 8, 2), np.arange(1, 8, 2)
     >>> machines = kernel_machines(gram_stack(np.outer(x, x)[:, :, None]), np.sign(x), [(even, odd), (odd, even)],
     ...                            [[1.0]], sample_weight=np.ones(8), memory=10**6)

@@ -137,8 +137,9 @@ class LPBetaClassifier(ExpansionClassifier):
     Bandwidths and normalisation are fitted on all training samples, and ``C="cv"`` picks the best of a few values on
     the held-out scores that the weights are then learnt from.
 
-    A kernel that says the same of all samples has margins of zero. Where no kernel has a positive soft margin at this ν
-    that is the optimum, 0, and such a kernel takes all the weight: an ``objective_`` of 0 says so, and a larger ν helps.
+    A kernel that says the same of all samples has margins of zero. Where no kernel has a positive soft margin at this
+    ν that is the optimum, 0, and such a kernel takes all the weight: an ``objective_`` of 0 says so, and a larger ν
+    helps.
 
     Examples
     --------
