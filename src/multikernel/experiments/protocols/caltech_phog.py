@@ -64,7 +64,7 @@ PROTOCOL = Protocol(
     name="caltech-phog",
     title="Caltech-101, the effect of p on four PHOG levels",
     about="χ² kernels on 1 × 1, 2 × 2, 4 × 4 and 8 × 8 cells of gradient histograms; 15 training and 15 test images "
-    "a class on three given splits; C chosen on a third of the training images. A quick run has the first 30 classes.",
+    "a class on three given splits; C chosen on a third of the training images. A quick run has 30 classes.",
     source="[OJC10, Figure 2]",
     files=(FILE,),
     entries=(
