@@ -152,8 +152,9 @@ class WorstLabelProblem(LabelProblem):
     >>> problem = WorstLabelProblem(stack, LabelSVMs([[1, 0], [0, 1]], C=10.0, bias=False), memory=1 << 20)
     >>> half = np.full(2, 0.5)
     >>> alpha = problem.solve_labels(half, problem.start()[1], np.arange(2), np.full(2, 1e-9))
-    >>> problem.certificate(half, alpha)
-    Certificate(primal=0.2, dual=0.2, stationarity=nan)
+    >>> proof = problem.certificate(half, alpha)
+    >>> round(proof.primal, 9), round(proof.dual, 9)
+    (0.2, 0.2)
     >>> problem.label_weights(alpha).round(6)
     array([0.5, 0.5])
     """

@@ -33,13 +33,14 @@ def label_mirror_prox(
         η (g(w) − g(z))·(w − z⁺) ≤ KL(w, z) + KL(z⁺, w),
 
     which is all that the proof of its O(1/T) rate needs; it is tried with a longer η next, and else again with a
-    shorter one. Averages of w, weighted by η, are judged.
+    shorter one. The points z are judged, whose SVMs are solved in any case, and now and then the averages of w,
+    weighted by η, which the rate is proved for.
 
     Parameters
     ----------
     problem : WorstLabelProblem
     monitor : Monitor
-        Judges averages; has the result.
+        Judges points and averages; has the result.
     start : (weights, alpha), optional
         Where to start.
     max_iter : int
@@ -75,16 +76,17 @@ def label_mirror_prox(
             mean += (w[:F] - mean) * (step / total)
             logs, z, step = moved_logs, moved, LONGER * step
             at_z = gradient(z)
+            monitor.prove(cuts.solve()[1])
+            if monitor(z[:F], alpha):
+                return
+            tol.follow()
         else:
             step *= SHORTER
         # 3. judge the average
         if (t >= due or t == max_iter) and total > 0.0:
             due = max(GROWTH * t, t + 1.0)
-            alpha = problem.refine(mean / mean.sum(), alpha, tol.value)
-            monitor.prove(cuts.solve()[1])
-            if monitor(mean / mean.sum(), alpha):
+            if monitor(mean / mean.sum(), problem.refine(mean / mean.sum(), alpha, tol.value)):
                 return
-            tol.follow()
     if total == 0.0:  # no step was good enough: the start is all there is
         monitor(weights, problem.refine(weights, alpha, tol.value))
 

@@ -20,6 +20,8 @@ Vector = NDArray[np.float64]
 DELTA = 0.2
 # Distance of kernel weights, in ℓ1, from which the combined kernel is made anew.
 REFRESH = 0.05
+# Factor of the steps where gradients are estimated from one label alone.
+CAUTION = 0.3
 # Averages are judged after this many SVMs a label at first, then each time their number has grown by the factor.
 FIRST_CHECK, GROWTH = 0.25, 1.25
 
@@ -79,9 +81,9 @@ class LabelTable:
 class Simplex:
     """A point on a simplex moved by exponentiated gradients, with steps that know no scale.
 
-    The step is ``sqrt(ln N / Σ_t s_t²)``, s_t² the variance of the entries of gradient t under the point, and at most
-    2 / (their range). Where the point has concentrated on few entries the variance is far smaller than the squared
-    range, and steps are as much longer.
+    The step is ``boldness · sqrt(ln N / Σ_t s_t²)``, s_t² the variance of the entries of gradient t under the point,
+    and at most 2 boldness / (their range). Where the point has concentrated on few entries the variance is far
+    smaller than the squared range, and steps are as much longer.
 
     Parameters
     ----------
@@ -89,11 +91,13 @@ class Simplex:
         Where to start; zeros get something small.
     step : float, optional
         A constant step instead.
+    boldness : float
+        Factor of the step: the noisier the gradients, the smaller.
     """
 
-    def __init__(self, point: Vector, step: float | None = None):
+    def __init__(self, point: Vector, step: float | None = None, *, boldness: float = 1.0):
         self.logs = np.log(np.maximum(point, 1e-6 / len(point)))
-        self.constant, self.squares = step, 0.0
+        self.constant, self.boldness, self.squares = step, boldness, 0.0
         self.point = normalised(self.logs)
 
     def descend(self, gradient: Vector) -> None:
@@ -107,8 +111,8 @@ class Simplex:
         extent = float(np.ptp(gradient))
         if self.constant is not None or extent == 0.0:
             return self.constant or 0.0
-        longest = 2.0 / extent
-        return min(longest, float(np.sqrt(np.log(max(len(gradient), 2)) / max(self.squares, 1e-300))))
+        scale = np.sqrt(np.log(max(len(gradient), 2)) / max(self.squares, 1e-300))
+        return self.boldness * min(2.0 / extent, float(scale))
 
 
 def normalised(logs: Vector) -> Vector:
@@ -154,7 +158,8 @@ def label_sa(
     """
     weights, alpha = problem.start() if start is None else start
     alpha, rng = np.array(alpha), check_random_state(random_state)
-    p, gamma = Simplex(weights, eta), Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), eta)
+    p = Simplex(weights, eta, boldness=CAUTION)
+    gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), eta, boldness=CAUTION)
     kernel, tol = MovingKernel(problem, refresh), InnerTolerance(monitor)
     mean, checks = np.zeros(problem.n_kernels), check_times(problem.n_labels, max_iter)
     due = next(checks)
@@ -191,8 +196,8 @@ def label_sa_vr(
     """Stochastic mirror descent with a memory of every label's last cut, which takes most of the noise away.
 
     After one pass over all labels, each iteration solves one label's SVM, as in [BJJ10, alg. 1], but estimates
-    gradients from all labels (see :class:`LabelTable`). Averages are weighted by the number of the iteration. The cuts that
-    the SVMs made are also kept for the lower bound, which is that of their model.
+    gradients from all labels (see :class:`LabelTable`). Averages are weighted by the number of the iteration. The
+    cuts that the SVMs made are also kept for the lower bound, which is that of their model.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def subgradient(
     max_iter : int
         Largest number of steps.
     eta : float, optional
-        Constant step; by default step t moves the weights by ``1 / sqrt(t)`` before they are projected.
+        Constant step; by default step t moves the weights by ``0.2 / sqrt(t)`` before they are projected.
     """
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
@@ -47,6 +47,10 @@ def subgradient(
         q = problem.quadratic_forms(alpha)
         descent = q - q.mean()  # on a simplex the mean does nothing but lengthen the gradient
         length = float(np.linalg.norm(descent))
-        step = 0.5 * eta if eta is not None else 1.0 / (np.sqrt(t) * max(length, 1e-300))
+        step = 0.5 * eta if eta is not None else FIRST_MOVE / (np.sqrt(t) * max(length, 1e-300))
         weights = problem.weight_set.project(weights + step * descent)
         weights = weights / weights.sum() if weights.sum() > 0.0 else problem.weight_set.start(problem.n_kernels)
+
+
+# Length of the first move of the weights.
+FIRST_MOVE = 0.2

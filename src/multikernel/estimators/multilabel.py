@@ -1,0 +1,369 @@
+"""One kernel combination for many labels [BJJ10]."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from multikernel.estimators.average import C_GRID
+from multikernel.estimators.base import KernelSVMClassifier, Prepared
+from multikernel.estimators.label_input import is_sets, is_table, one_class_each, parse_labels
+from multikernel.estimators.registry import register
+from multikernel.estimators.tasks import Tasks, class_scores
+from multikernel.estimators.thresholds import CRITERIA, best_threshold, left_out_scores
+from multikernel.gram import GramStack, parse_memory
+from multikernel.inner import LabelSVMs
+from multikernel.monitor import Result
+from multikernel.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
+from multikernel.solvers.closed_form import closed_form
+from multikernel.solvers.label_cuts import label_level
+from multikernel.solvers.label_mirror_prox import label_mirror_prox
+from multikernel.solvers.label_sa import label_sa, label_sa_vr
+from multikernel.solvers.level import level_method
+from multikernel.solvers.newton import newton
+from multikernel.solvers.silp import silp
+from multikernel.solvers.subgradient import subgradient
+
+SOLVERS: dict[str, dict[str, Any]] = {
+    "max": {"sa-vr": label_sa_vr, "sa": label_sa, "mirror-prox": label_mirror_prox, "level": label_level},
+    "sum": {
+        "newton": newton,
+        "silp": silp,
+        "level": level_method,
+        "closed-form": closed_form,
+        "subgradient": subgradient,
+    },
+}
+STOCHASTIC = ("sa", "sa-vr")
+
+
+@register("ml-mkl", title="ML-MKL, worst class", grid={"C": C_GRID}, order=30)
+@register("ml-mkl-sum", title="ML-MKL, sum", params={"objective": "sum"}, grid={"C": C_GRID}, order=31)
+class MultilabelMKLClassifier(KernelSVMClassifier):
+    """Multi-label multiple kernel learning: one kernel for all labels.
+
+    With J_k(p) the optimum of label k's SVM on the kernel Σ_j p_j K_j,
+
+        objective="max":   min over p in the simplex of  max over k of J_k(p)      [BJJ10, eq. (3)]
+        objective="sum":   min over p in the simplex of  Σ_k J_k(p)                [BJJ10, eq. (1)]
+
+    "max" looks for the kernel that is best for the hardest label. Most labels then hardly matter for the kernel, so
+    that it is found with few SVMs. Both are convex, and ``dual_gap_`` proves how good the solution is. In the end
+    all labels' SVMs are fitted on the kernel found.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
+    objective : {"max", "sum"}
+        What the kernel is to make small.
+    C : float
+        Price of an error.
+    solver : str
+        "auto" takes "sa-vr" for "max" and "newton" for "sum". For "max": "sa-vr", stochastic mirror descent with a
+        memory of every label; "sa", the paper's algorithm; "mirror-prox", deterministic, all labels in each step;
+        "level", cutting planes of one label at a time. For "sum": "newton", "silp", "level", "closed-form", and the
+        paper's "subgradient".
+    bias : bool
+        Whether decision functions have constant terms; the paper's have none.
+    threshold : {None, "f1", "accuracy"}
+        How ``predict`` cuts scores: at zero, or at each label's best threshold on samples left out in turn, for the
+        kernel found. For tables of labels only.
+    cv : int or splitter
+        Folds for ``threshold``.
+    class_weight : dict, "balanced" or None
+        Factor of C for each class; for tables of labels for the signs −1 and +1, label by label.
+    normalize : str, list, dict or None
+        Normalisation of the kernels, as in :class:`~multikernel.KernelAverageClassifier`.
+    psd : {"raise", "clip", "ignore"}
+        What to do about a kernel that is not positive semi-definite.
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int
+        Largest number of iterations of the solver: SVMs of one label for "sa" and "sa-vr".
+    solver_options : dict, optional
+        More for the solver, such as ``{"eta": 1e-3, "delta": 0.2}`` for "sa".
+    max_time : float, optional
+        Seconds for the whole fit, but for the final SVMs.
+    memory : int or str, optional
+        Budget for kernels, in bytes or as "2GB"; beyond it they are computed on the fly.
+    random_state : int, RandomState or None
+        Which labels "sa" and "sa-vr" look at.
+    n_jobs : int, optional
+        Not used: labels are solved on all cores.
+    verbose : bool
+        Show a progress bar.
+    callback : callable, optional
+        Called with each row of ``history_`` as it comes; a true value stops the fit.
+    checkpoint : path, optional
+        File that keeps the state of a long fit, to go on after a kill.
+    warm_start : bool
+        Start from the solution of the previous fit.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights p, of sum one.
+    label_weights_ : ndarray of shape (M,)
+        For "max" the weights γ of the labels that prove the lower bound at the solution: large for the hardest
+        labels. For "sum" 1/M each.
+    label_objectives_ : ndarray of shape (M,)
+        J_k at the solution.
+    kernel_names_ : ndarray of shape (F,)
+    n_kernels_ : int
+        Kernels with a weight above 1e-8 of the largest.
+    classes_ : ndarray of shape (M,)
+        Labels: column numbers or names, those in the sets, or the classes of y.
+    multilabel_ : bool
+        Whether Y was a table of labels.
+    constant_labels_ : ndarray
+        Positions of labels with one class only, which are predicted constant.
+    thresholds_ : ndarray of shape (T,)
+        Scores above which a label is predicted.
+    dual_coef_ : ndarray of shape (T, n_support)
+        Signed dual coefficients; T is 1 for two classes, else M.
+    support_ : ndarray of shape (n_support,)
+    intercept_ : ndarray of shape (T,)
+    objective_, dual_gap_ : float
+        max_k or Σ_k of J_k at ``weights_``, and its distance from the best lower bound proved.
+    n_iter_ : int
+        Solutions judged.
+    converged_ : bool
+    history_ : list of dict
+
+    Notes
+    -----
+    Y is a table (n, M), dense or sparse, of 1 and 0, or of 1, −1 and 0, or a list of label sets. Where −1 occurs, 0
+    is a missing entry, and NaN always is: missing entries take no part in training. y of shape (n,) makes one label
+    a class. ``predict`` returns a table of 1 and 0, or classes for y of shape (n,).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from multikernel import MultilabelMKLClassifier
+    >>> X, Y = make_multilabel_classification(n_samples=80, random_state=0)
+    >>> model = MultilabelMKLClassifier(random_state=0).fit(X, Y)
+    >>> model.predict(X).shape
+    (80, 5)
+    >>> model.dual_gap_ <= 1e-3 * model.objective_
+    True
+    """
+
+    multi_class = "ovr"
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        objective: str = "max",
+        C: float = 1.0,
+        solver: str = "auto",
+        *,
+        bias: bool = False,
+        threshold: str | None = None,
+        cv: Any = 5,
+        class_weight: Any = None,
+        normalize: Any = None,
+        psd: str = "raise",
+        tol: float = 1e-3,
+        max_iter: int = 5000,
+        solver_options: dict[str, Any] | None = None,
+        max_time: float | None = None,
+        memory: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+        callback: Any = None,
+        checkpoint: Any = None,
+        warm_start: bool = False,
+    ):
+        self.kernels = kernels
+        self.objective = objective
+        self.C = C
+        self.solver = solver
+        self.bias = bias
+        self.threshold = threshold
+        self.cv = cv
+        self.class_weight = class_weight
+        self.normalize = normalize
+        self.psd = psd
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver_options = solver_options
+        self.max_time = max_time
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.objective not in SOLVERS:
+            raise ValueError(f'objective={self.objective!r} is not known: use "max" or "sum".')
+        if self.solver != "auto" and self.solver not in SOLVERS[self.objective]:
+            known = ", ".join(map(repr, ["auto", *SOLVERS[self.objective]]))
+            raise ValueError(
+                f"solver={self.solver!r} does not solve objective={self.objective!r}: use one of {known}."
+            )
+        if self.threshold is not None and self.threshold not in CRITERIA:
+            raise ValueError(f'threshold={self.threshold!r} is not known: use None, "f1" or "accuracy".')
+
+    # -- fit -------------------------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+        self._check_parameters()
+        self.multilabel_ = y is not None and is_table(y)
+        if not self.multilabel_:
+            if self.threshold is not None:
+                raise ValueError("threshold= is for tables of labels; one class a sample goes by the largest score.")
+            prepared = super()._prepare(X, one_class_each(y), sample_weight)
+            self.constant_labels_ = np.zeros(0, dtype=np.intp)
+            self._constants = np.zeros(0)
+            return prepared
+        labels = parse_labels(y)
+        # scikit-learn's checks of X and of its length want a y of one dimension
+        stack, _ = self._training_stack(X, np.zeros(len(labels.signs)))
+        self.classes_ = labels.names
+        signs = self._without_constants(labels.signs)
+        weight = self._given_weights(sample_weight, stack)
+        return Prepared(stack, Tasks(np.arange(len(signs)), signs), weight)
+
+    def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:
+        """Weights of samples alone: those of signs differ from label to label."""
+        if sample_weight is None:
+            return np.ones(len(stack))
+        return np.array(_check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True))
+
+    def _without_constants(self, signs: NDArray) -> NDArray[np.float64]:
+        """Signs with labels of one class only, which no SVM can learn, taken out."""
+        positive, negative = np.any(signs > 0, axis=0), np.any(signs < 0, axis=0)
+        self.constant_labels_ = np.flatnonzero(~(positive & negative))
+        self._constants = np.where(np.asarray(positive)[self.constant_labels_], 1.0, -1.0)
+        if not len(self.constant_labels_):
+            return signs
+        if len(self.constant_labels_) == signs.shape[1]:
+            raise ValueError(
+                f"each of the {signs.shape[1]} labels holds one class only: a classifier needs samples with and "
+                "without at least one label."
+            )
+        names = ", ".join(repr(name) for name in self.classes_[self.constant_labels_][:5].tolist())
+        warnings.warn(
+            f"{len(self.constant_labels_)} of {signs.shape[1]} labels have one class only or no known entry "
+            f"({names}{', …' if len(self.constant_labels_) > 5 else ''}): they are predicted constant and take no "
+            "part in learning the kernel.",
+            UserWarning,
+            stacklevel=6,
+        )
+        signs = np.array(signs)
+        signs[:, self.constant_labels_] = 0.0
+        return signs
+
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[LabelProblem]:
+        kind = WorstLabelProblem if self.objective == "max" else LabelSumProblem
+        by_sign = self.class_weight if self.multilabel_ else None  # else it is in sample_weight
+        inner = LabelSVMs(tasks.signs, self.C, sample_weight=sample_weight, class_weight=by_sign, bias=self.bias)
+        return [kind(stack, inner, parse_memory(self.memory))]
+
+    def _solve(self, problem: LabelProblem, monitor: Any, start: Any) -> None:
+        name = self.solver
+        if name == "auto":
+            name = "sa-vr" if self.objective == "max" else "newton"
+        options = {"max_iter": self.max_iter, **(self.solver_options or {})}
+        if name in STOCHASTIC:
+            options.setdefault("random_state", self.random_state)
+        if start is not None and np.ndim(start[1]) == 1:
+            start = start[0], start[1][:, None]
+        SOLVERS[self.objective][name](problem, monitor, start, **options)
+
+    def _make_attributes(self, problems: Sequence[LabelProblem], results: list[Result]) -> None:
+        (problem,), (result,) = problems, results
+        # the SVMs of all labels once more, each to tol, on the kernel found
+        labels = np.arange(problem.n_labels)
+        tols = np.full(len(labels), 0.1 * self.tol)
+        result.alpha = problem.solve_labels(result.weights, result.alpha, labels, tols)
+        final = problem.certificate(result.weights, result.alpha)
+        best = type(final)(final.primal, max(final.dual, result.certificate.dual))
+        result.certificate, result.converged = best, best.relative_gap <= self.tol
+        self.label_objectives_ = problem.label_certificates(result.weights, result.alpha)[0]
+        if isinstance(problem, WorstLabelProblem):
+            self.label_weights_ = problem.label_weights(result.alpha)
+        else:
+            self.label_weights_ = np.full(len(labels), 1.0 / len(labels))
+        self._store(results, [problem.intercept(result.weights, result.alpha)])
+        self.intercept_[self.constant_labels_] = self._constants
+        self.thresholds_ = self._find_thresholds(problem, result)
+
+    def _find_thresholds(self, problem: LabelProblem, result: Result) -> NDArray[np.float64]:
+        signs = problem.inner.signs
+        if self.threshold is None:
+            return np.zeros(signs.shape[1])
+        folds = list(check_cv(self.cv).split(signs))
+        kernel = problem.kernel(result.weights)
+        scores = left_out_scores(kernel, problem.inner, result.alpha, folds, self.tol)
+        return np.array([best_threshold(f, s, self.threshold) for f, s in zip(scores.T, signs.T)])
+
+    # -- predict -----------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the labels, shape (m, M); (m,) for y of two classes, positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
+            New samples, or the kernels between them and all training samples.
+        """
+        scores = self._task_scores(X)
+        return scores if self.multilabel_ else class_scores(scores, len(self.classes_), "ovr")
+
+    def predict(self, X: Any) -> NDArray:
+        """A table (m, M) of 1 and 0, or classes (m,) for y of shape (n,); ``X`` as for ``decision_function``."""
+        check_is_fitted(self)
+        if not self.multilabel_:
+            return super().predict(X)
+        return (self.decision_function(X) > self.thresholds_).astype(np.int64)
+
+    def predict_top(self, X: Any, k: int = 1) -> NDArray:
+        """The k labels with the highest scores, best first, shape (m, k).
+
+        Parameters
+        ----------
+        X : as for ``decision_function``
+        k : int
+            How many labels a sample.
+        """
+        check_is_fitted(self)
+        if not 1 <= k <= len(self.classes_):
+            raise ValueError(f"k={k!r} must be between 1 and the number of labels, {len(self.classes_)}.")
+        scores = self.decision_function(X)
+        scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+        return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of samples with every label right, missing entries left out; accuracy for y of shape (n,).
+
+        Parameters
+        ----------
+        X : as for ``decision_function``
+        y : labels as for ``fit``
+        sample_weight : array-like of shape (m,), optional
+            Weight of each sample.
+        """
+        if not is_table(y):
+            return super().score(X, y, sample_weight)
+        signs = parse_labels(y, self.classes_ if is_sets(y) else None).signs
+        right = ((2.0 * self.predict(X) - 1.0 == signs) | (signs == 0.0)).all(axis=1)
+        return float(np.average(right, weights=sample_weight))
