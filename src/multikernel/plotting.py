@@ -238,11 +238,15 @@ class WeightPathDisplay:
         self.lines_ = []
         for k, name in enumerate(self.kernel_names):
             label = name if k in named else f"_{name}"  # matplotlib leaves such labels out of the legend
-            self.lines_ += ax.plot(along, self.weights[:, k], marker=".", label=label)
+            style = ("-", "--", ":", "-.")[(k // 10) % 4]  # colours repeat after ten
+            self.lines_ += ax.plot(along, self.weights[:, k], style, marker=".", label=label)
+        if self.values is not None and len(along) <= 12:
+            ax.set_xticks(along, [f"{value:.3g}" for value in self.values])
+            ax.minorticks_off()
         ax.set_xlabel(self.parameter)
         ax.set_ylabel("weight")
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, never on them
         return self
 
 
