@@ -148,7 +148,7 @@ class WeightSearch:
 
     For fixed w the best weights are ``d_j ∝ ‖w_j‖^(2/(p+1))``, which cannot raise the objective, but near p = 1 gets
     to the optimum slowly. So a move in log d is made ``length`` times as long; the length grows while the objective
-    falls; when it rises the search goes back to the weights before, looks at them more closely, and makes shorter moves.
+    falls; when it rises the search goes back to the weights before, looks at them closely, and makes shorter moves.
 
     Parameters
     ----------
