@@ -31,12 +31,10 @@ class Labels:
 
 def is_table(Y: Any) -> bool:
     """Whether Y holds labels of several kinds a sample, not one class a sample."""
-    if sparse.issparse(Y):
+    if sparse.issparse(Y) or is_sets(Y):
         return True
-    if is_sets(Y):
-        return True
-    shape = np.shape(Y)
-    return len(shape) == 2 and (shape[1] != 1 or _is_indicator(np.asarray(Y)))
+    table = np.asarray(Y)
+    return table.ndim == 2 and (table.shape[1] != 1 or _is_indicator(table))
 
 
 def is_sets(Y: Any) -> bool:
@@ -121,7 +119,7 @@ def _from_sets(Y: Iterable[Iterable[Any]], names: NDArray | None) -> Labels:
 
 def one_class_each(y: Any) -> Any:
     """y of shape (n,); a single column that is no indicator is flattened, with scikit-learn's warning."""
-    if np.ndim(y) == 2 and np.shape(y)[1] == 1:
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=5
         )

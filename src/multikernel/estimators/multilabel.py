@@ -67,10 +67,10 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     C : float
         Price of an error.
     solver : str
-        "auto" takes "sa-vr" for "max" and "newton" for "sum". For "max": "sa-vr", stochastic mirror descent with a
-        memory of every label; "sa", the paper's algorithm; "mirror-prox", deterministic, all labels in each step;
-        "level", cutting planes of one label at a time. For "sum": "newton", "silp", "level", "closed-form", and the
-        paper's "subgradient".
+        "auto" takes "level" for "max" and "newton" for "sum". For "max": "level", cutting planes of one label at a
+        time; "sa-vr", stochastic mirror descent with a memory of every label; "sa", the paper's algorithm;
+        "mirror-prox", deterministic, all labels in each step. For "sum": "newton", "silp", "level", "closed-form",
+        and the paper's "subgradient".
     bias : bool
         Whether decision functions have constant terms; the paper's have none.
     threshold : {None, "f1", "accuracy"}
@@ -281,7 +281,7 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     def _solve(self, problem: LabelProblem, monitor: Any, start: Any) -> None:
         name = self.solver
         if name == "auto":
-            name = "sa-vr" if self.objective == "max" else "newton"
+            name = "level" if self.objective == "max" else "newton"
         options = {"max_iter": self.max_iter, **(self.solver_options or {})}
         if name in STOCHASTIC:
             options.setdefault("random_state", self.random_state)
