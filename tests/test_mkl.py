@@ -234,4 +234,5 @@ def test_a_path_is_drawn_over_its_values(cancer):
     X, y, kernels = cancer
     display = mkl_path(MKLClassifier(kernels), X, y, C=[10.0, 1.0]).plot()
     assert display.ax_.get_xlabel() == "C"
-    assert_allclose(display.lines_[0].get_xdata(), [1.0, 10.0])
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["1", "10"]
+    assert_allclose(display.lines_[0].get_ydata(), display.weights[:, 0])

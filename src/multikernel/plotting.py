@@ -229,20 +229,16 @@ class WeightPathDisplay:
         """Draw; returns the display."""
         self.ax_ = ax = _axes(ax)
         self.figure_ = ax.figure
-        along = np.arange(1, len(self.weights) + 1) if self.values is None else np.asarray(self.values)
-        if self.values is not None:
-            # p = inf has no place on an axis: it is drawn a decade beyond the rest
-            along = np.where(np.isfinite(along), along, 10.0 * along[np.isfinite(along)].max(initial=1.0))
-            ax.set_xscale("log")
+        along = np.arange(1, len(self.weights) + 1)
         named = set(np.argsort(-self.weights[-1], kind="stable")[:max_labels].tolist())
         self.lines_ = []
         for k, name in enumerate(self.kernel_names):
             label = name if k in named else f"_{name}"  # matplotlib leaves such labels out of the legend
             style = ("-", "--", ":", "-.")[(k // 10) % 4]  # colours repeat after ten
             self.lines_ += ax.plot(along, self.weights[:, k], style, marker=".", label=label)
-        if self.values is not None and len(along) <= 12:
-            ax.set_xticks(along, [f"{value:.3g}" for value in self.values])
-            ax.minorticks_off()
+        if self.values is not None:  # equally far apart, whatever they are: p = 1, 1.01, inf, or C over decades
+            shown = np.unique(np.linspace(0, len(along) - 1, min(len(along), 10)).astype(int))
+            ax.set_xticks(along[shown], [f"{self.values[k]:.3g}" for k in shown])
         ax.set_xlabel(self.parameter)
         ax.set_ylabel("weight")
         ax.spines[["top", "right"]].set_visible(False)
