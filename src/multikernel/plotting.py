@@ -230,7 +230,8 @@ class WeightPathDisplay:
         self.ax_ = ax = _axes(ax)
         self.figure_ = ax.figure
         along = np.arange(1, len(self.weights) + 1)
-        named = set(np.argsort(-self.weights[-1], kind="stable")[:max_labels].tolist())
+        judged = self.weights[-1] if self.values is None else self.weights.mean(axis=0)
+        named = set(np.argsort(-judged, kind="stable")[:max_labels].tolist())
         self.lines_ = []
         for k, name in enumerate(self.kernel_names):
             label = name if k in named else f"_{name}"  # matplotlib leaves such labels out of the legend
