@@ -75,6 +75,6 @@ def find_solver(name: str, p: float, n_kernels: int, *, one_task: bool) -> Solve
         raise ValueError(f'solver={name!r} is for {wanted}, got p={p!r}: use "auto" or one of {able}.')
     if solver.one_task and not one_task:
         raise ValueError(
-            f"solver={name!r} handles one C-SVM at a time: use weights=\"per-class\" and nu=None, or solver=\"auto\"."
+            f'solver={name!r} handles one C-SVM at a time: use weights="per-class" and nu=None, or solver="auto".'
         )
     return solver

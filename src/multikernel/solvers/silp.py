@@ -42,7 +42,7 @@ def silp(
         Stop each SVM as soon as its alpha makes a cut that is worth a master problem, instead of solving it to the
         end: the interleaved algorithm of [SRSS06, sect. 3.2].
     """
-    linear = problem.weight_set.total is not None or problem.weight_set.is_box
+    linear = problem.weight_set.total is not None or getattr(problem.weight_set, "is_box", False)
     model = CuttingPlaneModel(problem.n_kernels, problem.weight_set, master or ("lp" if linear else "cone"))
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
