@@ -202,7 +202,7 @@ def test_bounds_of_choices_hold_and_the_program_agrees_with_the_list(shrinks):
         cut = problem.cut(problem.solve_inner(rng.uniform(size=7), None, 1e-8)[1])
         listed.add(*cut)
         program.add(*cut)
-    for S, bound in zip(choices(7, 3), listed.bounds):
+    for S, bound in zip(choices(7, 3).T, listed.bounds):
         assert bound <= svm.solve(K[S].sum(axis=0), tol=1e-10)[0] + 1e-9
     by_list, by_program = listed.solve(np.inf, np.inf)[0], program.solve(np.inf, np.inf)[0]
     assert by_program <= by_list + 1e-9

@@ -15,6 +15,7 @@ from multikernel.estimators.base import NEGLIGIBLE, Prepared
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.groups import parse_groups
+from multikernel.weight_sets import CappedSimplex
 
 
 @dataclass(frozen=True)
@@ -206,17 +207,31 @@ def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.in
 def _fits(model: Any, prepared: Prepared, parameter: str, values: NDArray[np.float64]) -> Iterator[Any]:
     """The fitted models, one after the other; ``model`` is copied for each."""
     previous: Any = None
+    earlier: Any = None
     for value in values:
         fitted = copy.copy(model).set_params(**{parameter: float(value)})
         fitted._check_parameters()
         if previous is not None:
             weights, alpha = previous._previous_solution()
+            if parameter == "t" and earlier is not None:
+                weights = _continued(earlier, previous, value)
             start = weights, _grown(alpha, previous.C, fitted.C) if parameter == "C" else alpha
             fitted._run(prepared, start, fitted.callback, fitted.max_time)
         else:
             fitted._run(prepared, None, fitted.callback, fitted.max_time)
-        previous = fitted
+        earlier, previous = previous, fitted
         yield fitted
+
+
+def _continued(earlier: CSKLClassifier, previous: CSKLClassifier, t: float) -> NDArray[np.float64]:
+    """Weights for t on the line through those of two smaller values, brought back to the set."""
+    if previous.exact or not previous.t_ > earlier.t_:
+        return previous.weights_
+    share = (t - previous.t_) / (previous.t_ - earlier.t_)
+    rows = np.atleast_2d(previous.weights_ + share * (previous.weights_ - earlier.weights_))
+    if t > rows.shape[1]:  # refused when the fit sees it
+        return previous.weights_
+    return np.stack([CappedSimplex(t).project(row) for row in rows]).reshape(previous.weights_.shape)
 
 
 def _grown(alpha: NDArray, old: float, new: float) -> NDArray:

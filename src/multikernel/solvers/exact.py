@@ -19,8 +19,9 @@ from multikernel.weight_sets import CappedSimplex
 
 Vector = NDArray[np.float64]
 
-# Choices up to which the master problem looks at each of them.
-MOST_LISTED = 2_500_000
+# Choices up to which the master problem looks at each of them, at some 50 bytes each, and the share of them that is
+# left at most when the list is copied without those ruled out.
+MOST_LISTED, SPARSER = 10_000_000, 0.8
 # Choices that get an SVM after one master problem by list; rounds of swaps at the start.
 BATCH, MOST_ROUNDS = 8, 10
 # Multiples of an alpha whose cuts go into a mixed-integer program: tangents of a curve that the list has exactly.
@@ -71,29 +72,38 @@ class ChoiceList:
     def __init__(self, n_kernels: int, t: int, shrinks: bool):
         self.n_kernels, self.shrinks = n_kernels, shrinks
         self.members = choices(n_kernels, t)
-        self.bounds = np.full(len(self.members), -np.inf)
+        self.bounds = np.full(self.members.shape[1], -np.inf)
 
     def add(self, constant: float, q: Vector) -> None:
         """Take note of a cut."""
-        forms = q[self.members[:, 0]].copy()
-        for column in self.members.T[1:]:
-            forms += q[column]
+        forms = q[self.members[0]]
+        for row in self.members[1:]:
+            forms += q[row]
         values = constant - 0.5 * forms
         if self.shrinks:
-            long = forms > constant  # there a multiple s = constant / forms of alpha proves more
-            values[long] = 0.5 * constant**2 / forms[long]
+            # where forms > constant the multiple s = constant / forms of alpha proves more
+            np.copyto(values, 0.5 * constant**2 / np.maximum(forms, constant), where=forms > constant)
         np.maximum(self.bounds, values, out=self.bounds)
 
+    def drop(self, below: float) -> None:
+        """Forget choices whose bound is not below ``below``, if that shortens the list enough to be worth it."""
+        kept = self.bounds < below
+        if np.count_nonzero(kept) < SPARSER * len(kept):
+            self.members, self.bounds = np.compress(kept, self.members, axis=1), self.bounds[kept]
+
     def solve(self, below: float, deadline: float) -> tuple[float, list[Vector]]:
-        """The bound on the optimum, and choices below ``below`` with the smallest bounds."""
+        """The bound on the optimum, and choices with the smallest bounds; those not below ``below`` are dropped."""
+        self.drop(below)
         count = min(BATCH, len(self.bounds))
+        if not count:
+            return below, []
         best = np.argpartition(self.bounds, count - 1)[:count]
         best = best[np.argsort(self.bounds[best], kind="stable")]
         found = []
         for k in best[self.bounds[best] < below]:
             found.append(np.zeros(self.n_kernels))
-            found[-1][self.members[k]] = 1.0
-        return float(self.bounds[best[0]]), found
+            found[-1][self.members[:, k]] = 1.0
+        return min(float(self.bounds[best[0]]), below), found
 
 
 class ChoiceProgram:
@@ -108,6 +118,9 @@ class ChoiceProgram:
         self.constants: list[float] = []
         self.forms: list[Vector] = []
         self.best = -math.inf
+
+    def drop(self, below: float) -> None:
+        """Nothing: the program finds out by itself."""
 
     def add(self, constant: float, q: Vector) -> None:
         """Take note of a cut."""
@@ -170,6 +183,7 @@ def exact_selection(
     search = _Search(problem, monitor)
     if search.relax(start) or search.swap():
         return
+    search.open()
     for _ in range(max_iter):
         bound, wanted = search.master.solve(monitor.certificate.primal, problem.deadline)
         monitor.prove(bound)
@@ -187,9 +201,7 @@ class _Search:
 
     def __init__(self, problem: SelectionProblem, monitor: Monitor):
         self.problem, self.monitor = problem, monitor
-        F, t = problem.n_kernels, problem.t
-        listed = math.comb(F, t) <= MOST_LISTED
-        self.master: Any = (ChoiceList if listed else ChoiceProgram)(F, t, problem.shrinks)
+        self.master: Any = None
         self.seen: dict[bytes, float] = {}
         self.cuts: list[tuple[float, Vector]] = []
         self.tol = min(0.1 * monitor.tol, 1e-3)
@@ -209,7 +221,17 @@ class _Search:
         """Add what an alpha proves."""
         constant, q = self.problem.cut(alpha)
         self.cuts.append((constant, q))
-        self.master.add(constant, q)
+        if self.master is not None:
+            self.master.add(constant, q)
+
+    def open(self) -> None:
+        """Make the master problem of the cuts so far, the latest first: they rule out most."""
+        F, t = self.problem.n_kernels, self.problem.t
+        listed = math.comb(F, t) <= MOST_LISTED
+        self.master = (ChoiceList if listed else ChoiceProgram)(F, t, self.problem.shrinks)
+        for constant, q in reversed(self.cuts):
+            self.master.add(constant, q)
+            self.master.drop(self.monitor.certificate.primal)
 
     def visit(self, g: Vector) -> bool:
         """Solve the SVM of a choice; True if the monitor says stop."""
@@ -265,16 +287,22 @@ class _Search:
         return max(constant - 0.5 * float(q @ g) for constant, q in self.cuts)
 
 
-def choices(n: int, t: int) -> NDArray[np.int16]:
-    """All subsets of t out of n, ascending, shape (n over t, t).
+def choices(n: int, t: int) -> NDArray[np.integer]:
+    """All subsets of t out of n, ascending, shape (t, n over t).
 
     Examples
     --------
     >>> from multikernel.solvers.exact import choices
-    >>> choices(3, 2).tolist()
-    [[0, 1], [0, 2], [1, 2]]
+    >>> choices(4, 2).tolist()
+    [[0, 0, 0, 1, 1, 2], [1, 2, 3, 2, 3, 3]]
     """
-    from itertools import chain, combinations
-
-    count = math.comb(n, t)
-    return np.fromiter(chain.from_iterable(combinations(range(n), t)), np.int16, count * t).reshape(count, t)
+    members = np.arange(n - t + 1, dtype=np.min_scalar_type(n))[None, :]
+    for k in range(1, t):
+        # each choice of k goes on with every larger number that leaves enough for the rest
+        last = members[-1].astype(np.intp)
+        counts = n - t + k - last
+        ends = np.cumsum(counts)
+        step = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+        following = (np.repeat(last, counts) + 1 + step).astype(members.dtype)
+        members = np.vstack([np.repeat(members, counts, axis=1), following])
+    return members
