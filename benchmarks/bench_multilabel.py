@@ -3,8 +3,8 @@
     python benchmarks/bench_multilabel.py [--labels 2 8 32 102] [--tol 1e-2] [--max-time 60] [--solvers max/level ...]
 
 The first classes of Caltech-102 (15 training images each, split 1), one label a class, RBF-like kernels
-exp(-distance / mean distance) of its descriptors, single precision, kernels in memory before the clock starts. The mean
-over labels of the area under the precision-recall curve is on the test images of all classes used. Needs
+exp(-distance / mean distance) of its descriptors, single precision, kernels in memory before the clock starts. The
+mean over labels of the area under the precision-recall curve is on the test images of all classes used. Needs
 MULTIKERNEL_DATA; without it labels are simulated.
 """
 

@@ -10,6 +10,7 @@ from multikernel.estimators.lpbeta import LPBetaClassifier
 from multikernel.estimators.mkfda import MKFDAClassifier
 from multikernel.estimators.mkfda_cv import MKFDAClassifierCV
 from multikernel.estimators.mkl import MKLClassifier
+from multikernel.estimators.multilabel import MultilabelMKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier
 from multikernel.estimators.path import CSKLPath, MKLPath, cskl_path, mkl_path
 from multikernel.estimators.svrg import SVRGMKLClassifier
@@ -28,6 +29,7 @@ __all__ = [
     "MKFDAClassifierCV",
     "MKLClassifier",
     "MKLPath",
+    "MultilabelMKLClassifier",
     "ObscureClassifier",
     "SVRGMKLClassifier",
     "UFOMKLClassifier",
