@@ -47,7 +47,7 @@ def plain(axes: Any) -> None:
 
 
 def score_intervals(results: Results, figure: Any) -> None:
-    """Scores of all entries in the only setting: a dot for each split, a bar for the mean ± one deviation."""
+    """Score of each method: a dot for each split, a bar for the mean ± one deviation, a diamond where published."""
     (setting,) = results.protocol.settings
     entries = results.entries_done()
     if not entries:
@@ -74,8 +74,8 @@ def _leading_number(text: str) -> float | None:
         return None
 
 
-def over_settings(results: Results, figure: Any) -> None:
-    """Score of each entry against settings that are numbers."""
+def score_by_setting(results: Results, figure: Any) -> None:
+    """Score of each method; bars are ± one deviation over splits, where there are several."""
     settings = results.protocol.settings
     entries = results.entries_done()
     if not entries:
@@ -83,7 +83,8 @@ def over_settings(results: Results, figure: Any) -> None:
     axes = figure.add_subplot()
     for k, entry in enumerate(entries):
         scores = [100 * results.score(entry.key, setting) for setting in settings]
-        half = [100 * results.spread(entry.key, setting) for setting in settings]
+        several = results.protocol.n_splits > 1
+        half = [100 * results.spread(entry.key, setting) if several else 0.0 for setting in settings]
         shift = 0.05 * (k - (len(entries) - 1) / 2)  # bars side by side
         at = np.array([float(setting) for setting in settings]) + shift
         axes.errorbar(at, scores, yerr=np.nan_to_num(half), capsize=2, label=entry.title, **style(k))
@@ -113,7 +114,7 @@ def along(results: Results, axes: Any, values: Mapping[str, float], name: str, b
 
 
 def gains_over_baseline(results: Results, figure: Any) -> None:
-    """Difference of each entry's score to the first entry's, setting by setting, paired over splits."""
+    """Score minus that of the first method, on the same splits: mean ± one standard error."""
     baseline, *others = results.protocol.entries
     settings = [s for s in results.protocol.settings if results.scores(baseline.key, s)]
     if not settings:
@@ -136,7 +137,7 @@ def gains_over_baseline(results: Results, figure: Any) -> None:
 
 
 def against_time(results: Results, figure: Any) -> None:
-    """Distance from the best lower bound, and score, against the time of fits with growing budgets."""
+    """Objective, relative to the best lower bound of its problem, and score, against the time of longer and longer fits."""
     lines = [(line, results.courses[line.key]) for line in results.protocol.course if line.key in results.courses]
     if not lines:
         return

@@ -8,7 +8,7 @@ import numpy as np
 
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
-from multikernel.experiments.drawing import over_settings
+from multikernel.experiments.drawing import score_by_setting
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
 from multikernel.experiments.protocols.flower17 import FISHER_NORMS, REGS
 from multikernel.experiments.protocols.voc07 import kernels_of
@@ -100,6 +100,6 @@ PROTOCOL = Protocol(
     settings=tuple(map(str, range(0, MOST_NOISE + 1, 2))),
     quick_settings=("0", "4", "10"),
     setting_title="noise kernels",
-    figures=(over_settings,),
+    figures=(score_by_setting,),
     claims=claims,
 )
