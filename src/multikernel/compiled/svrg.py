@@ -103,7 +103,7 @@ def feature_steps(
     features, bounds, order, first, code, width, targets, emphasis, snapshot, step, decay, stop,
     metric, base, w, coef, scale, drift,
 ):  # fmt: skip
-    """Steps on the samples of ``order``; ``features`` (n, R) with block b from column ``bounds[b]`` to ``bounds[b+1]``.
+    """Steps on the samples of ``order``; ``features`` (n, R), block b from column ``bounds[b]`` to ``bounds[b+1]``.
 
     ``w`` (T, R) is kept. ``metric`` (R,) multiplies every step, and is in ``base`` (T, R), the gradient g, already.
     """
