@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from multikernel.blas import one_blas_thread
 from multikernel.combination import combined_scores
 from multikernel.estimators.average import C_GRID, PRODUCT_ADVICE
 from multikernel.estimators.base import KernelSVMClassifier
@@ -19,7 +20,6 @@ from multikernel.generalized import AtParameters, GeneralizedProblem, SumOfKerne
 from multikernel.gram import GramStack, parse_memory
 from multikernel.gram.checks import check_matrix
 from multikernel.inner import CSVM, LabelSVMs
-from multikernel.inner.blas import one_blas_thread
 from multikernel.kernels import RBF, Kernel, default_kernels
 from multikernel.monitor import Result
 from multikernel.regularizers import as_regularizer
