@@ -2,7 +2,13 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multikernel import BestKernelClassifier, KernelAverageClassifier, MKLClassifier
+from multikernel import (
+    BestKernelClassifier,
+    CSKLClassifier,
+    CSKLClassifierCV,
+    KernelAverageClassifier,
+    MKLClassifier,
+)
 from multikernel.kernels import RBF, Linear
 
 ESTIMATORS = [
@@ -11,6 +17,8 @@ ESTIMATORS = [
     BestKernelClassifier(kernels=[Linear(), RBF()], normalize="variance"),
     MKLClassifier(),
     MKLClassifier(p=2.0, weights="per-class", multi_class="ovo", solver="lp"),
+    CSKLClassifier(t=2),
+    CSKLClassifierCV(ts=[1, 2], cv=2),
 ]
 
 WEIGHTS_DIFFER = (
