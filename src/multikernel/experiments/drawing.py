@@ -137,7 +137,7 @@ def gains_over_baseline(results: Results, figure: Any) -> None:
 
 
 def against_time(results: Results, figure: Any) -> None:
-    """Objective, relative to the best lower bound of its problem, and score, against the time of longer and longer fits."""
+    """Objective above the best lower bound of its problem, and score, against the time of longer and longer fits."""
     lines = [(line, results.courses[line.key]) for line in results.protocol.course if line.key in results.courses]
     if not lines:
         return

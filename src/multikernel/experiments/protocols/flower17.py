@@ -53,6 +53,9 @@ ENTRIES = (
         grid={"p": GROUP_NORMS, "C": C},
     ),
     Entry("ufo", "ufo", "UFO-MKL", {"random_state": 0}, {"C": C}),
+    Entry("cg-boost", "cg-boost", "CG-Boost", {}, {"C": C}, published="84.8 ± 2.2"),
+    # its own folds give the scores to combine: the validation set alone would leave most samples without
+    Entry("lp-beta", "lp-beta", "LP-β", {}, {"nu": (0.05, 0.2, 0.5), "cv": (5,)}, published="85.5 ± 3.0"),
 )
 
 GROUP = {"random_state": 0, "tol": 1e-4}
@@ -79,12 +82,15 @@ def claims(results: Results) -> list[Verdict]:
         verdict = FAILS if lead <= 0 else HOLDS if not lead < deviation else IN_PART
         text = f"MK-FDA {found['mkfda']:.1f}, best of the others ({rival}) {found[rival]:.1f}: {lead:+.1f} points"
         verdicts.append(Verdict("ℓp MK-FDA is better than all others", "YMBCK10, Table 3", verdict, text))
+    # CG-Boost is not among the methods of that comparison
+    combined = {key: value for key, value in combined.items() if key != "cg-boost"}
     if len(combined) > 2:
         low, high = min(combined, key=lambda k: combined[k]), max(combined, key=lambda k: combined[k])
         width = combined[high] - combined[low]
         spread = 100 * results.spread("average", "all")
         verdict = HOLDS if width <= max(spread, 1.0) else IN_PART if width <= 2 * max(spread, 1.0) else FAILS
         text = f"from {combined[low]:.1f} ({low}) to {combined[high]:.1f} ({high}); ± {spread:.1f} over splits"
+        text += f"; CG-Boost, which is not in that comparison, {found['cg-boost']:.1f}" if "cg-boost" in found else ""
         verdicts.append(Verdict("All ways of combining achieve similar results", "OJC10, sect. 4.1", verdict, text))
     verdicts += _faster_than_pegasos(results)
     return verdicts
@@ -100,9 +106,7 @@ def _faster_than_pegasos(results: Results) -> list[Verdict]:
         hit = next((p for p in points if p["objective"] <= 1.05 * bound), None)
         ends[key] = math.inf if hit is None else hit["max_iter"]
         when = "not reached" if hit is None else f"{hit['max_iter']} epochs, {hit['seconds']:.2f} s"
-        parts.append(
-            f"{results.courses[key]['title']}: {when}; 1 epoch is {points[0]['objective'] / bound - 1:.0%} above"
-        )
+        parts.append(f"{results.courses[key]['title']}: {when}")
     verdict = HOLDS if ends["obscure"] < ends["pegasos"] else IN_PART if ends["obscure"] == ends["pegasos"] else FAILS
     text = "5 % above the optimum after " + "; ".join(parts)
     return [Verdict("OBSCURE converges much faster than Pegasos", "OJC10, Figure 1", verdict, text)]

@@ -76,7 +76,9 @@ def weights_by_norm(results: Results, figure) -> None:
     setting = "cat" if "cat" in results.protocol.settings else results.protocol.settings[0]
     found = {key: results.records(setting, key) for key in ("fda-1", "fda-2", "fda-∞", "fda-p")}
     done = {key: records[0] for key, records in found.items() if records and records[0]["weights"]}
-    for axes, (key, record) in zip(np.atleast_1d(figure.subplots(1, max(len(done), 1), sharey=True)), done.items()):
+    for axes, (key, record) in zip(
+        np.atleast_1d(figure.subplots(1, max(len(done), 1), sharex=True, sharey=True)), done.items()
+    ):
         names = record["kernel_names"]
         axes.barh(range(len(names)), record["weights"][0], color="#2f5fd0")
         axes.set_yticks(range(len(names)), names)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
 from multikernel.experiments.drawing import gains_over_baseline
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
 from multikernel.experiments.results import Results
-from multikernel.kernels import RBF, Polynomial
+from multikernel.kernels import RBF, Linear
 
 C = (0.01, 0.1, 1.0, 10.0, 100.0)
 NORMS = {"1": 1.0, "1.25": 1.25, "2": 2.0, "4": 4.0, "∞": math.inf}
-WIDTHS = [f"{width:.3g}*mean" for width in np.logspace(-1.5, 1.5, 10)]
+WIDTHS = ("0.25*mean", "mean", "4*mean")
 # archive, views (none: given kernels or distances), samples to train on, samples to test on
 SETS: dict[str, tuple[str, Any, float | int, int | None]] = {
     "football": ("football_kernels.npz", None, 0.6, None),
@@ -52,14 +50,14 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
 
 
 def feature_kernels(kind: str, n_columns: int) -> list[Any]:
-    """Windows of 15 columns with an RBF each; or ten RBFs and three polynomials on all and on every feature."""
+    """Windows of 15 columns with an RBF each; or a linear and three RBF kernels on all and on every feature."""
     if kind == "windows":
         starts = range(0, n_columns, 15)
         return [RBF(columns=slice(s, min(s + 15, n_columns)), name=f"columns {s}–{s + 14}") for s in starts]
     kernels: list[Any] = []
     for columns in (None, *([k] for k in range(n_columns))):
         kernels += [RBF(bandwidth=width, columns=columns) for width in WIDTHS]
-        kernels += [Polynomial(degree=degree, columns=columns) for degree in (1, 2, 3)]
+        kernels.append(Linear(columns=columns))
     return kernels
 
 
