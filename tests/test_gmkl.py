@@ -83,8 +83,14 @@ def solve(problem, tol=1e-6, start=None, max_iter=2000):
 
 
 @pytest.mark.parametrize("labels", [1, 2])
-@pytest.mark.parametrize("penalty", [*PENALTIES, Quartic()], ids=str)
-@pytest.mark.parametrize("combination", ["sum", "product", CubicSum()], ids=str)
+@pytest.mark.parametrize(
+    "penalty", [*PENALTIES, Quartic()], ids=lambda value: value if isinstance(value, str) else type(value).__name__
+)
+@pytest.mark.parametrize(
+    "combination",
+    ["sum", "product", CubicSum()],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
 def test_gradient_equals_finite_differences(combination, penalty, labels):
     two = lambda signs: LabelSVMs(np.column_stack([signs, -signs * np.sign(np.arange(len(signs)) - 9.5)]), 2.0)  # noqa: E731
     problem = make_problem(combination, penalty, 0.7, inner=two if labels == 2 else None)
