@@ -18,6 +18,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 _STYLE = """
 .experiment thead th { white-space: normal; }
 .experiment tbody th { min-width: 9em; }
+.experiment:not(.many) td:last-child { white-space: normal; }
 .experiment.many td { text-align: center; }
 .experiment.many thead th:not(:first-child) { text-align: center; }
 .experiment .last > * { border-top: 2px solid var(--rule); font-weight: 650; }
