@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -25,7 +26,7 @@ CLASSES = (
 FIXED = {"1": 1.0, "2": 2.0, "∞": math.inf}
 
 
-def kernels_of(archive, levels: dict[str, tuple[int, ...]]) -> tuple[np.ndarray, list]:
+def kernels_of(archive, levels: Mapping[str, tuple[int, ...]]) -> tuple[np.ndarray, list]:
     """χ² kernels on levels of the grids of histograms, and an RBF on gist."""
     X, columns = a.joined(archive, [*levels, "gist"])
     kernels: list = []
