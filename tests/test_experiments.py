@@ -211,11 +211,11 @@ def test_verdicts_follow_from_the_figures():
                 results.cells["data", split, key] = {"scores": [score + 0.01 * split], "n_test": 100}
 
     fill({"average": 0.7, "1": 0.8, "1.25": 0.75, "2": 0.7, "4": 0.7, "∞": 0.7})
-    sparse, dense = which_p.claims(results)
+    sparse, dense, _ = which_p.claims(results)
     assert sparse.verdict == "holds"
     assert dense.verdict == "does not hold here"
     fill({"average": 0.8, "1": 0.7, "1.25": 0.75, "2": 0.8, "4": 0.8, "∞": 0.8})
-    sparse, dense = which_p.claims(results)
+    sparse, dense, _ = which_p.claims(results)
     assert sparse.verdict == "does not hold here"
     assert dense.verdict == "holds"
     mean, deviation, count = results.difference("2", "1")
