@@ -145,6 +145,7 @@ def report(tmp_path_factory):
     np.savez(folder / "views.npz", **views, y=labels)
     page = folder / "report.html"
     command = ["compare", "--data", str(folder / "views.npz"), "--cv", "2", "-C", "1,10", "-q", "-o", str(page)]
+    command += ["--methods", "average,product,best"]
     assert main(command) == 0
     return page
 

@@ -141,7 +141,8 @@ class KernelInput:
         else:
             stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
         if isinstance(stack, DenseStack):
-            check_training_stack(stack, self.psd)
+            # a stack that users pass remembers that it was checked
+            check_training_stack(X if isinstance(X, DenseStack) else stack, self.psd)
         elif self.psd == "raise":
             check_sampled(stack, range(stack.n_kernels))
         check_consistent_length(stack, y)
