@@ -5,8 +5,8 @@
 "speed": binary problems, RBF kernels in single precision, relative duality gap 1e-3; kernels in memory, their
 combination on the clock. U = median time of SVC(kernel="precomputed") on their average, made beforehand, same run.
 "many": the kernels of the SimpleMKL paper (gaussians of 10 widths, polynomials of 3 degrees, on all and on each
-single feature) on Sonar and Ionosphere. "path": solutions along C and p beside separate fits. Compilation is off the clock.
-Real data need MULTIKERNEL_DATA to name their folder and are left out without it.
+single feature) on Sonar and Ionosphere. "path": solutions along C and p beside separate fits. Compilation is off the
+clock. Real data need MULTIKERNEL_DATA to name their folder and are left out without it.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ class SVRGMKLClassifier(KernelSVMClassifier):
         γ of the smoothed hinge.
     lam : float, optional
         λ itself, instead of C.
-    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint, \
+    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint
+        As for :class:`ObscureClassifier`.
     warm_start
         As for :class:`ObscureClassifier`.
     max_iter : int

@@ -36,7 +36,8 @@ class UFOMKLClassifier(GroupNormClassifier):
         Group norm, 1 < p ≤ 2, instead of the default.
     cost : array of shape (M, M), optional
         Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
-    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint, \
+    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint
+        As for :class:`ObscureClassifier`.
     warm_start
         As for :class:`ObscureClassifier`.
     max_iter : int
@@ -47,7 +48,8 @@ class UFOMKLClassifier(GroupNormClassifier):
     weights_ : ndarray of shape (F,)
         Kernel weights d_j with ``w_j = d_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j d_j K_j alpha``; zero
         for kernels that are left out.
-    kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, objective_, dual_gap_, n_iter_, \
+    kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, objective_, dual_gap_, n_iter_
+        As for :class:`ObscureClassifier`.
     converged_, history_
         As for :class:`ObscureClassifier`.
 
