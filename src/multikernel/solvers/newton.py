@@ -28,7 +28,7 @@ ROUGH_FREE, MOST_FREE, FINE = 600, 4000, 1e-4
 MOST_ENTERING = 50
 # Ridges on the kernel of free support vectors, relative to its diagonal, and the share of the gap that a quadratic
 # model must promise, or the ridge grows.
-LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 0.05
+LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 1e-4
 # Share of the gap that an iteration should leave at most, how many may leave more before planes are tried, and the
 # level of the projection then.
 SLOW, KINKED, LEVEL = 0.5, 3, 0.5
