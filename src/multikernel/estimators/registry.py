@@ -73,4 +73,6 @@ def available() -> dict[str, Method]:
     >>> "average" in available()
     True
     """
+    import multikernel.estimators  # noqa: F401  (estimators register themselves when they are imported)
+
     return {m.name: m for m in sorted(_METHODS.values(), key=lambda m: (m.order, m.name))}
