@@ -134,14 +134,20 @@ def test_implied_weights_are_both_formulas():
         assert_allclose(norms[j], slope, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("p", "C", "n_classes"), GRID[::2])
-def test_obscure_comes_within_a_percent_of_the_optimum_and_close_for_p_near_1(p, C, n_classes):
+# the rate grows with q = p / (p - 1), 101 for p = 1.01 and 21 for p = 1.05: these end 1 to 10 percent above
+NEAR_ONE = pytest.mark.xfail(reason="2,000 epochs are not enough for p near 1 and a large C")
+WITHIN_A_PERCENT = [
+    pytest.param(p, C, m, marks=NEAR_ONE if C > {1.01: 1.0, 1.05: 10.0}.get(p, np.inf) else ())
+    for p, C, m in GRID[::2]
+]
+
+
+@pytest.mark.parametrize(("p", "C", "n_classes"), WITHIN_A_PERCENT)
+def test_obscure_comes_within_a_percent_of_the_optimum(p, C, n_classes):
     problem = make_problem(n_classes, p, C)
     best = run(sdca, problem, tol=1e-5, max_iter=5000).certificate.dual
     result = run(obscure, problem, tol=1e-9, max_iter=2000)
-    # the rate grows with q = p / (p - 1): 101 for p = 1.01, 21 for p = 1.05
-    share = {1.01: 1.01 if C == 1.0 else 1.1, 1.05: 1.02}.get(p, 1.01)
-    assert result.certificate.primal <= share * best
+    assert result.certificate.primal <= 1.01 * best
 
 
 def test_no_overflow_for_the_largest_exponents():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,9 +29,9 @@ class ExpansionClassifier(KernelSVMClassifier):
     checkpoint = None
     warm_start = False
 
+    @abstractmethod
     def _factors(self) -> Array:
         """v, shape (F, T)."""
-        raise NotImplementedError
 
     def _store_expansions(self, result: Result, alpha: Array, intercepts: Sequence[Any]) -> None:
         """Fitted attributes of one result, with ``alpha`` (F, n, T) in place of its own."""

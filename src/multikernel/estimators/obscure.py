@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,8 +32,9 @@ class GroupNormClassifier(KernelSVMClassifier):
     lam: float | None
     cost: Any
 
+    @abstractmethod
     def _group_norm(self, n_kernels: int) -> float:
-        raise NotImplementedError
+        """The p of the group norm on w."""
 
     def _sparsity(self) -> float:
         return 0.0
