@@ -38,7 +38,7 @@ class BoundedNewton:
         self.A, self.g, self.b, self.lo, self.hi = A, g, b, lo, hi
         slices = {0: (), 1: (slice(0, None),), 2: (slice(0, split), slice(split, None))}[n_groups]
         self.parts = [part for part in slices if len(b[part])]
-        self.factor = _factor(A)
+        self.factor = ridged_cholesky(A)
         sums = np.zeros((len(b), len(self.parts)))
         for k, part in enumerate(self.parts):
             sums[part, k] = 1.0
@@ -132,7 +132,7 @@ def _solve_small(M: NDArray, right: Vector) -> Vector:
     return x if np.isfinite(x).all() else np.linalg.lstsq(M, right, rcond=None)[0]
 
 
-def _factor(A: NDArray) -> NDArray:
+def ridged_cholesky(A: NDArray) -> NDArray:
     """Cholesky factor of A, with the smallest ridge in a geometric sequence that makes it succeed."""
     ridge = 1e-14 * max(float(A.trace()) / len(A), np.finfo(float).tiny)
     while True:

@@ -12,6 +12,7 @@ from scipy.linalg import solve_triangular
 from multikernel.blas import one_blas_thread
 from multikernel.certificate import Certificate
 from multikernel.inner.labels import LabelSVMs
+from multikernel.inner.newton import ridged_cholesky
 from multikernel.inner.operators import as_operator
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
@@ -201,23 +202,12 @@ def _curvature_of_one(
     E = E[:, E.any(axis=0)]
     right = np.hstack([scores[:, free].T, E.astype(np.float64)])
     with one_blas_thread():
-        Y = solve_triangular(_factor(K), right, lower=True, check_finite=False)
+        Y = solve_triangular(ridged_cholesky(K), right, lower=True, check_finite=False)
     S, sums = Y[:, : len(scores)], Y[:, len(scores) :]
     if sums.shape[1]:
         basis = np.linalg.qr(sums)[0]
         S = S - basis @ (basis.T @ S)
     return thinning * (S.T @ S)
-
-
-def _factor(K: NDArray) -> NDArray:
-    """Lower Cholesky factor, with the smallest ridge in a geometric sequence that lets it succeed."""
-    ridge = 1e-10 * max(float(K.trace()) / len(K), 1e-300)
-    while True:
-        try:
-            return np.linalg.cholesky(K)
-        except np.linalg.LinAlgError:
-            K.ravel()[:: len(K) + 1] += ridge
-            ridge *= 100.0
 
 
 def _minimise_model(H: NDArray, gradient: Vector, weights: Vector, allowed: WeightSet) -> Vector:
