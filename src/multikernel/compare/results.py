@@ -41,6 +41,8 @@ class MethodResult:
         Time of the final fit on all training samples, kernels given, parameters chosen.
     gaps : list of float
         Relative duality gap of that fit, the largest where several problems are solved; ``nan`` without a dual.
+    objectives : list of float
+        Value of the problem at the solution, summed over problems where several are solved.
     n_kernels : list of float
         Kernels used, averaged over classes where weights are per class.
     peak_bytes : list of float
@@ -72,6 +74,7 @@ class MethodResult:
     confusion: list[list[int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: str | None = None
+    objectives: list[float] = field(default_factory=list)
 
     @property
     def accuracy(self) -> float:

@@ -69,6 +69,7 @@ class Trial:
         result.peak_bytes.append(peak)
         result.parameters.append(chosen)
         result.gaps.append(relative_gap(model))
+        result.objectives.append(float(np.sum(getattr(model, "objective_", np.nan))))
         result.n_kernels.append(float(np.mean(getattr(model, "n_kernels_", np.nan))))
         result.weights.append(weight_shares(model))
         before = result.confusion or np.zeros_like(confusion)

@@ -9,13 +9,12 @@ import numpy as np
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
 from multikernel.experiments.drawing import score_by_setting
+from multikernel.experiments.images import CALTECH, caltech_split, kernels_of
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
 from multikernel.experiments.protocols.flower17 import FISHER_NORMS, REGS
-from multikernel.experiments.protocols.voc07 import kernels_of
 from multikernel.experiments.results import Results
 from multikernel.kernels import RBF
 
-FILE = "caltech102_views.npz"
 C = (1.0, 10.0, 100.0, 1000.0)
 LEVELS = {"sift": (2,), "siftedge": (1,), "csift": (2,), "ssim": (2,), "phog180": (4,), "phog360": (4,), "lbp1": (2,)}
 LEVELS |= {"lbp3": (2,), "tex": (1,), "hsv": (1,), "colhist": (1,)}
@@ -26,9 +25,7 @@ FIXED = {"1": 1.0, "2": 2.0, "∞": 1e6}
 def stacks_of(archive, split: int, classes: int) -> tuple:
     """Informative kernels, then ten RBF kernels on random vectors; with the samples of the first classes only."""
     y = archive["y"]
-    chosen = np.isin(y, np.unique(y)[:classes])
-    train, test = (archive[f"{part}{split + 1}"].astype(int) for part in ("trn", "tst"))
-    train, test = train[chosen[train]], test[chosen[test]]
+    train, test = caltech_split(archive, split, classes)
     X, kernels = kernels_of(archive, LEVELS)
     noise = np.random.default_rng(split).standard_normal((len(X), MOST_NOISE * NOISE_COLUMNS), dtype=np.float32)
     first = X.shape[1]
@@ -40,9 +37,9 @@ def stacks_of(archive, split: int, classes: int) -> tuple:
 
 
 def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
-    archive = archives.load(FILE)
+    archive = archives.load(CALTECH)
     classes = 20 if quick else 102
-    made = archives.once(f"{FILE} {split}", lambda: stacks_of(archive, split, classes))
+    made = archives.once(f"{CALTECH} {split}", lambda: stacks_of(archive, split, classes))
     training, testing, y_train, y_test = made
     kept = np.arange(training.n_kernels - MOST_NOISE + int(setting))
     folds = inner_folds(y_train, 3, split)[: 1 if quick else 3]
@@ -89,7 +86,7 @@ PROTOCOL = Protocol(
     "images a class on three given splits, parameters by three-fold validation. A quick run has the first 20 classes "
     "and one fold of the validation.",
     source="[YMBCK10, Figure 3]",
-    files=(FILE,),
+    files=(CALTECH,),
     entries=(
         *(Entry(f"fda-{p}", "mkfda", f"MK-FDA ℓ{p}", {"p": value}, {"reg": REGS}) for p, value in FIXED.items()),
         Entry("fda-p", "mkfda", "MK-FDA ℓp", {}, {"p": FISHER_NORMS, "reg": REGS}),

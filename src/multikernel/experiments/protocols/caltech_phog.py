@@ -7,22 +7,20 @@ import numpy as np
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
 from multikernel.experiments.drawing import along
+from multikernel.experiments.images import CALTECH, caltech_split
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
 from multikernel.experiments.protocols.flower17 import GROUP_NORMS
 from multikernel.experiments.results import Results
 from multikernel.kernels import ChiSquared, SpatialPyramid
 
-FILE = "caltech102_views.npz"
 C = (1.0, 10.0, 100.0, 1000.0)
 SIDE = 8
 
 
 def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
-    archive = archives.load(FILE)
+    archive = archives.load(CALTECH)
     y = archive["y"]
-    chosen = np.isin(y, np.unique(y)[: 30 if quick else 102])
-    train, test = (archive[f"{part}{split + 1}"].astype(int) for part in ("trn", "tst"))
-    train, test = train[chosen[train]], test[chosen[test]]
+    train, test = caltech_split(archive, split, 30 if quick else 102)
     kernels: list = [SpatialPyramid(levels=(k,), grid=SIDE, name=f"{k}x{k}") for k in (1, 2, 4)]
     X, _ = a.joined(archive, ["phog180"])
     kernels.append(ChiSquared(name=f"{SIDE}x{SIDE}"))
@@ -66,7 +64,7 @@ PROTOCOL = Protocol(
     about="χ² kernels on 1 × 1, 2 × 2, 4 × 4 and 8 × 8 cells of gradient histograms; 15 training and 15 test images "
     "a class on three given splits; C chosen on a third of the training images. A quick run has 30 classes.",
     source="[OJC10, Figure 2]",
-    files=(FILE,),
+    files=(CALTECH,),
     entries=(
         Entry("average", "average", "average", grid={"C": C}),
         Entry("best", "best", "best single kernel", grid={"C": C}),

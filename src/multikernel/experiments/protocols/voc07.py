@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
 from multikernel.experiments import archives as a
 from multikernel.experiments.fitting import average_precision
+from multikernel.experiments.images import kernels_of
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
 from multikernel.experiments.protocols.flower17 import FISHER_NORMS, REGS
 from multikernel.experiments.results import Results
-from multikernel.kernels import RBF, ChiSquared, SpatialPyramid
 
 FILE = "voc07_views.npz"
 C = tuple(2.0**k for k in range(-2, 8))  # [YMBCK10, sect. 4.1]
@@ -24,21 +23,6 @@ CLASSES = (
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
 FIXED = {"1": 1.0, "2": 2.0, "∞": math.inf}
-
-
-def kernels_of(archive, levels: Mapping[str, tuple[int, ...]]) -> tuple[np.ndarray, list]:
-    """χ² kernels on levels of the grids of histograms, and an RBF on gist."""
-    X, columns = a.joined(archive, [*levels, "gist"])
-    kernels: list = []
-    for view, grids in levels.items():
-        side = round(math.sqrt(archive[view].shape[1]))
-        for grid in grids:
-            name = f"{view} {grid}x{grid}"
-            if grid == side:
-                kernels.append(ChiSquared(columns=columns[view], name=name))
-            else:
-                kernels.append(SpatialPyramid(levels=(grid,), grid=side, columns=columns[view], name=name))
-    return X, [*kernels, RBF(columns=columns["gist"], name="gist")]
 
 
 def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:

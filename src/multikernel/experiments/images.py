@@ -1,0 +1,58 @@
+"""Kernels on grids of image histograms, as the experiments on Caltech-101 and VOC 2007 have them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.experiments import archives as a
+
+Levels = Mapping[str, Sequence[int]]
+
+CALTECH = "caltech102_views.npz"
+# descriptors with the levels of their grids, and those whose levels are averaged to one more kernel: 39 with gist
+CALTECH_LEVELS: Levels = {
+    "sift": (1, 2, 4), "siftedge": (1, 2), "csift": (1, 2, 4), "ssim": (1, 2, 4), "phog180": (1, 2, 4, 8),
+    "phog360": (1, 2, 4, 8), "lbp1": (1, 2, 4), "lbp3": (1, 2, 4), "tex": (1, 2), "hsv": (1, 2), "colhist": (1, 2),
+}  # fmt: skip
+CALTECH_PYRAMIDS = ("sift", "csift", "ssim", "phog180", "phog360", "lbp1", "lbp3")
+
+
+def kernels_of(archive: Mapping[str, NDArray], levels: Levels, pyramids: Sequence[str] = ()) -> tuple[NDArray, list]:
+    """χ² kernels on levels of the grids of histograms and on whole pyramids of them, and an RBF on gist.
+
+    Returns the columns of all views, and the kernels on them.
+    """
+    from multikernel.kernels import RBF, ChiSquared, SpatialPyramid
+
+    X, columns = a.joined(archive, [*levels, "gist"])
+    sides = {view: round(math.sqrt(archive[view].shape[1])) for view in levels}
+    kernels: list = []
+    for view, grids in levels.items():
+        for grid in grids:
+            name = f"{view} {grid}x{grid}"
+            if grid == sides[view]:
+                kernels.append(ChiSquared(columns=columns[view], name=name))
+            else:
+                kernels.append(SpatialPyramid(levels=(grid,), grid=sides[view], columns=columns[view], name=name))
+    for view in pyramids:
+        chosen, side = tuple(levels[view]), sides[view]
+        kernels.append(SpatialPyramid(levels=chosen, grid=side, columns=columns[view], name=f"{view} pyramid"))
+    return X, [*kernels, RBF(columns=columns["gist"], name="gist")]
+
+
+def caltech_split(archive: Mapping[str, NDArray], split: int, n_classes: int = 102) -> tuple[NDArray, NDArray]:
+    """Training and test images of a given split, 15 each of the first classes."""
+    chosen = np.isin(archive["y"], np.unique(archive["y"])[:n_classes])
+    train, test = (archive[f"{part}{split + 1}"].astype(int) for part in ("trn", "tst"))
+    return train[chosen[train]], test[chosen[test]]
+
+
+def caltech39(archive: Mapping[str, NDArray], train: NDArray, test: NDArray) -> tuple[Any, Any]:
+    """The 39 kernels of Caltech-101, as stacks to train and test on."""
+    X, kernels = kernels_of(archive, CALTECH_LEVELS, CALTECH_PYRAMIDS)
+    return a.from_features(X, kernels, train, test, standardize=False)
