@@ -31,6 +31,9 @@ class System(Protocol):
     def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
         """``⟨alpha, K_j alpha⟩``, shape (F,)."""
 
+    def traces(self) -> NDArray[np.float64]:
+        """``tr K_j``, shape (F,)."""
+
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
 
@@ -93,6 +96,10 @@ class DenseSystem:
         if alpha.shape[1] == 1:  # the scores will serve the curvature as well
             return np.maximum(self._scores_of_each(alpha)[:, :, 0] @ alpha[:, 0], 0.0)
         return np.maximum(self.stack.symmetric_products(alpha @ alpha.T), 0.0)
+
+    def traces(self) -> NDArray[np.float64]:
+        """``tr K_j``, shape (F,)."""
+        return self.stack.diagonal().sum(axis=1)
 
     def _scores_of_each(self, alpha: Matrix) -> Matrix:
         """``K_j alpha``, shape (F, n, c); of a single column the last ones are remembered."""
@@ -173,6 +180,10 @@ class LowRankSystem:
         """``‖Φ_j' alpha‖²``, shape (F,)."""
         squares = ((self.features.T @ alpha) ** 2).sum(axis=1)
         return np.bincount(self.owner, squares, minlength=self.n_kernels).astype(np.float64)
+
+    def traces(self) -> NDArray[np.float64]:
+        """``tr K_j = ‖Φ_j‖²``, shape (F,)."""
+        return np.bincount(self.owner, self.products.diagonal(), minlength=self.n_kernels).astype(np.float64)
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F), from products of features alone."""

@@ -16,6 +16,8 @@ Vector = NDArray[np.float64]
 
 # Gap, in units of the goal, from which on the curvature of the step before is good enough for one more.
 NEARLY = 10.0
+# Agreement with the labels, in units of the best kernel's, below which a kernel is not taken for worse at the start.
+LEAST_AGREEMENT = 1e-4
 # Halvings of a step, and the share of the decrease predicted that is enough.
 MOST_HALVINGS, ENOUGH = 8, 1e-3
 # Newton steps in the logarithms of the weights before a conic solver takes over, and their longest.
@@ -48,7 +50,7 @@ def fda_newton(
     max_iter : int
         Largest number of quadratic models.
     """
-    weights = problem.start()[0] if start is None else start[0]
+    weights = aligned_weights(problem) if start is None else start[0]
     value, alpha = problem.solve_inner(weights)
     random = np.random.default_rng(0)
     curvature = None
@@ -72,6 +74,25 @@ def fda_newton(
         if monitor.certificate.relative_gap <= NEARLY * monitor.tol:
             curvature = None  # should the last step not have been enough
         weights, value, alpha = found
+
+
+def aligned_weights(problem: FDAProblem) -> Vector:
+    """Weights to start from, by how well each kernel agrees with the labels, ``a_j = ⟨H, K_j H⟩``; shape (F,).
+
+    With a large λ alpha is H / λ, so a_j are the quadratic forms of the solution and the closed-form weights of equal
+    ones come next; with a small λ alpha has little to do with H, and a_j count for less. A pass over the kernels that
+    saves about one of four or five iterations.
+    """
+    equal = problem.start()[0]
+    if problem.weight_set.is_box:
+        return equal
+    agreement = problem.system.quadratic_forms(problem.inner.targets)
+    if not agreement.max() > 0.0:
+        return equal
+    eigenvalue = float(equal @ problem.system.traces()) / len(problem.inner.targets)  # the mean one, at equal weights
+    share = problem.inner.reg / (problem.inner.reg + eigenvalue)
+    agreement = np.maximum(agreement / agreement.max(), LEAST_AGREEMENT)
+    return problem.weight_set.weights(equal * agreement ** (0.25 + 0.5 * share))
 
 
 def mixtures(alpha: NDArray, n_kernels: int, random: np.random.Generator) -> NDArray[np.float64]:
