@@ -1,10 +1,13 @@
 """The worst of many labels and their sum: against a conic solver, by enumeration, and bracketed all along."""
 
+import tracemalloc
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from multikernel.estimators.multilabel import SOLVERS
 from multikernel.gram import DenseStack
 from multikernel.inner import CSVM, LabelSVMs
 from multikernel.minmax import MinMaxProblem
@@ -139,6 +142,41 @@ def test_bounds_bracket_the_optimum_at_every_iteration(name):
         assert proof.primal >= best * (1 - 1e-6)
     for row in result.history:  # with bounds proved by other means
         assert row["objective"] - row["gap"] <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("name", ["sum newton", "sum silp", "sum subgradient", "max level", "max sa-vr", "max sa"])
+def test_memory_does_not_grow_by_a_table_of_scores_for_each_kernel(name, monkeypatch):
+    for module in ("multikernel.multilabel", "multikernel.gram.base"):
+        monkeypatch.setattr(f"{module}.BLOCK_BYTES", 1 << 16)  # blocks are a constant: too large to see past them
+    objective, solver = name.split()
+    function, options = SOLVERS[objective][solver], {"random_state": 0} if "sa" in solver else {}
+    kind, n, M = LabelSumProblem if objective == "sum" else WorstLabelProblem, 120, 60
+
+    def peak(n_kernels):
+        K, signs = make_labels(M, n_kernels, n)
+        problem = kind(DenseStack(K), LabelSVMs(signs, C, bias=False), memory=1 << 28)
+        run(function, problem, 1e-3, max_iter=3, **options)  # what is compiled and kept is off the count
+        tracemalloc.start()
+        run(function, kind(problem.stack, problem.inner, memory=1 << 28), 1e-3, max_iter=3, **options)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    table = 8 * n * M
+    assert peak(40) - peak(10) < 0.5 * 30 * table
+    assert peak(40) < 8 * n * n * 8 + 20 * table < 40 * table
+
+
+@pytest.mark.parametrize("block", [1 << 12, 1 << 25])
+def test_scores_and_forms_do_not_depend_on_the_size_of_blocks(block, monkeypatch):
+    K, signs = make_labels(n_labels=7)
+    lean = LabelSumProblem(DenseStack(K), LabelSVMs(signs, C, bias=False), 1 << 28)
+    alpha = np.random.default_rng(0).normal(size=signs.shape)
+    monkeypatch.setattr("multikernel.multilabel.BLOCK_BYTES", block)
+    assert_allclose(lean.quadratic_forms(alpha), np.einsum("nk,fnm,mk->f", alpha, K, alpha))
+    chosen = np.array([3, 1])
+    by_label = list(lean.scores_by_label(alpha, chosen))
+    assert_allclose(np.stack(by_label, axis=-1), K[chosen] @ alpha)
 
 
 def gradients(problem, p, gamma):

@@ -16,8 +16,10 @@ from multikernel import MultilabelMKLClassifier
 from multikernel.estimators.label_input import parse_labels
 from multikernel.estimators.multilabel import SOLVERS
 from multikernel.estimators.thresholds import best_threshold, left_out_scores
+from multikernel.gram import DenseStack
 from multikernel.inner import LabelSVMs
 from multikernel.kernels import RBF, Linear
+from multikernel.multilabel import LabelSumProblem
 from multikernel.persistence import load, save
 
 WEIGHTS_DIFFER = "bandwidths and normalisation look at the samples, not at their weights, and solutions agree to tol"
@@ -164,8 +166,10 @@ def test_thresholds_come_from_samples_left_out(data):
     K, inner = np.eye(20) + 0.5, LabelSVMs(np.where(np.arange(20) % 2, 1.0, -1.0)[:, None], bias=False)
     train, test = np.arange(10), np.arange(10, 20)
     _, alpha = LabelSVMs(inner.signs[train], bias=False).solve(K[:10, :10], tol=1e-9)
-    found = left_out_scores(K, inner, np.zeros((20, 1)), [(train, test)], 1e-9)
-    assert_allclose(found[test], K[10:, :10] @ alpha, atol=1e-6)
+    for memory in (1 << 28, 0):  # the kernel in memory, and streamed
+        problem = LabelSumProblem(DenseStack(np.stack([K, 3 * K])), inner, memory)
+        found = left_out_scores(problem, np.array([0.25, 0.25]), np.zeros((20, 1)), [(train, test)], 1e-9)
+        assert_allclose(found[test], K[10:, :10] @ alpha, atol=1e-6)
 
 
 def test_a_bias_and_weights_of_signs_change_the_solution(data):

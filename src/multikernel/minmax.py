@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,10 @@ class MinMaxProblem:
             self._kernel = np.array(weights), one_kernel(self.stack, WeightedSum(weights), self.memory)
         return self._kernel[1]
 
+    def forget_kernel(self) -> None:
+        """Free the memory of the kernel asked for last."""
+        self._kernel = None
+
     def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
         """``linear(alpha)`` and ``q(alpha)``: the plane ``linear − ½ g·q`` that bounds J from below."""
         return float(np.sum(self.inner.linear(alpha))), self.quadratic_forms(alpha)
@@ -83,6 +88,11 @@ class MinMaxProblem:
         if self._last is None or not np.array_equal(self._last[0], alpha):
             self._last = np.array(alpha), self.stack.apply(alpha)
         return self._last[1]
+
+    def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
+        """``K_j alpha_t`` of some kernels, shape (len(kernels), n), label after label, for alpha of shape (n, T)."""
+        scores = self.scores(alpha)[kernels]
+        return (scores[:, :, t] for t in range(alpha.shape[1]))
 
     def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
         """``q_j(alpha) = Σ_labels alpha' K_j alpha``, shape (F,)."""

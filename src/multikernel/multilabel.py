@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +27,7 @@ MANY_LABELS = 4
 class LabelProblem(MinMaxProblem):
     """What the two problems share: kernel weights on the simplex, and an SVM for each label.
 
-    Beside the kernels it keeps one combined kernel and arrays of shape (n, M), never (F, n, M) unless a solver asks
-    for ``scores``.
+    Beside the kernels it keeps one combined kernel and arrays of shape (n, M), never (F, n, M).
 
     Parameters
     ----------
@@ -51,6 +52,14 @@ class LabelProblem(MinMaxProblem):
     def label_scores(self, weights: Vector, alpha: NDArray) -> NDArray[np.float64]:
         """``K(weights) @ alpha``, shape (n, M)."""
         return kernel_times(self.kernel(weights), alpha)
+
+    def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
+        """As for any min-max problem, but with the scores of a bounded number of labels at a time, none kept."""
+        chosen = self.stack.take(kernels=kernels)
+        size = max(1, BLOCK_BYTES // (8 * len(kernels) * len(alpha)))
+        for start in range(0, self.n_labels, size):
+            scores = chosen.apply(np.ascontiguousarray(alpha[:, start : start + size]))
+            yield from np.moveaxis(scores, 2, 0)
 
     def label_certificates(self, weights: Vector, alpha: NDArray) -> tuple[Vector, Vector]:
         """Primal and dual value of each label's SVM on the kernel of ``weights``, each of shape (M,)."""
@@ -110,17 +119,19 @@ class LabelSumProblem(LabelProblem):
 
     def quadratic_forms(self, alpha: NDArray) -> Vector:
         """``Σ_k alpha_k' K_j alpha_k``, shape (F,): products with ``alpha alpha'``, a block of its rows at a time."""
-        if self._last is not None and np.array_equal(self._last[0], alpha):
-            return super().quadratic_forms(alpha)  # a solver has asked for all scores already
         if self._forms is None or not np.array_equal(self._forms[0], alpha):
-            total = np.zeros(self.n_kernels)
-            size = max(1, BLOCK_BYTES // (8 * len(alpha)))
-            for start in range(0, len(alpha), size):
-                rows = np.arange(start, min(start + size, len(alpha)))
-                part = self.stack if len(rows) == len(alpha) else self.stack.take(rows=rows)
-                total += part.inner_products(alpha[rows] @ alpha.T)
-            self._forms = np.array(alpha), np.maximum(total, 0.0)
+            self._forms = np.array(alpha), np.maximum(self._summed_forms(alpha), 0.0)
         return self._forms[1]
+
+    def _summed_forms(self, alpha: NDArray) -> Vector:
+        size = max(1, BLOCK_BYTES // (8 * len(alpha)))
+        if size >= len(alpha):
+            return self.stack.symmetric_products(alpha @ alpha.T)
+        total = np.zeros(self.n_kernels)
+        for start in range(0, len(alpha), size):
+            rows = np.arange(start, min(start + size, len(alpha)))
+            total += self.stack.take(rows=rows).inner_products(alpha[rows] @ alpha.T)
+        return total
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Upper bound: the labels' primal values on the kernel of ``weights``, summed."""

@@ -312,8 +312,7 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         if self.threshold is None:
             return np.zeros(signs.shape[1])
         folds = list(check_cv(self.cv).split(signs))
-        kernel = problem.kernel(result.weights)
-        scores = left_out_scores(kernel, problem.inner, result.alpha, folds, self.tol)
+        scores = left_out_scores(problem, result.weights, result.alpha, folds, self.tol)
         return np.array([best_threshold(f, s, self.threshold) for f, s in zip(scores.T, signs.T)])
 
     # -- predict -----------------------------------------------------------------------------------------------

@@ -5,27 +5,31 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.combination import WeightedSum, combined_scores, one_kernel
 from multikernel.inner.labels import LabelSVMs
-from multikernel.inner.operators import KernelOperator, as_operator
 from multikernel.inner.svm import CSVM
+from multikernel.multilabel import LabelProblem, kernel_times
 
 Vector = NDArray[np.float64]
 CRITERIA = ("f1", "accuracy")
 
 
 def left_out_scores(
-    kernel: NDArray | KernelOperator,
-    inner: LabelSVMs,
-    alpha: NDArray,
-    folds: list[tuple[NDArray, NDArray]],
-    tol: float,
+    problem: LabelProblem, weights: Vector, alpha: NDArray, folds: list[tuple[NDArray, NDArray]], tol: float
 ) -> NDArray[np.float64]:
-    """Scores of each sample by SVMs trained without its fold, started from ``alpha``, shape (n, M)."""
-    operator, out = as_operator(kernel), np.zeros(alpha.shape)
+    """Scores of each sample by SVMs trained without its fold on the kernel of ``weights``, started from ``alpha``.
+
+    One kernel is in memory at a time, that of the fold's training samples. Shape (n, M).
+    """
+    out, combination = np.zeros(alpha.shape), WeightedSum(weights)
+    problem.forget_kernel()
     for train, test in folds:
-        svms, inside = _on_some(inner, train), operator.submatrix(train, train)
+        stack, svms = problem.stack, _on_some(problem.inner, train)
+        inside = one_kernel(stack.take(train, train), combination, problem.memory)
         _, coefficients = svms.solve(inside, alpha[train], tol=tol, warn=False)
-        out[test] = operator.submatrix(test, train) @ coefficients + svms.intercepts(inside @ coefficients)
+        intercepts = svms.intercepts(kernel_times(inside, coefficients))
+        del inside
+        out[test] = combined_scores(stack.take(test, train), combination, coefficients) + intercepts
     return out
 
 

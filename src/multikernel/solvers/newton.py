@@ -173,12 +173,12 @@ def curvature(
     vectors a sample is taken.
     """
     operator = as_operator(problem.kernel(weights))
-    scores = problem.scores(alpha)[chosen]
     if not isinstance(problem.inner, LabelSVMs):
+        scores = problem.scores(alpha)[chosen]
         return _curvature_of_one(problem.inner, operator, scores, alpha, ridge, most_free)
     parts = (
-        _curvature_of_one(svm, operator, scores[:, :, t], alpha[:, t], ridge, most_free)
-        for t, svm in enumerate(problem.inner.svms)
+        _curvature_of_one(svm, operator, scores, column, ridge, most_free)
+        for svm, column, scores in zip(problem.inner.svms, alpha.T, problem.scores_by_label(alpha, chosen))
     )
     return sum(parts, start=np.zeros((len(chosen), len(chosen))))
 
