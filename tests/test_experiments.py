@@ -61,7 +61,7 @@ def test_a_run_writes_tables_figures_and_a_page(flowers, small, tmp_path):
     assert not results.interrupted
     written = {path.name for path in (tmp_path / "out").iterdir()}
     figures = {f"{draw.__name__}.{kind}" for draw in (score_intervals, against_time) for kind in ("png", "svg")}
-    assert written == {"cells", "table.csv", "table.md", "page.html", *figures}
+    assert written == {"cells", "results.json", "table.csv", "table.md", "page.html", *figures}
     assert len(list((tmp_path / "out" / "cells").iterdir())) == 2 * 3 + 1
     page = (tmp_path / "out" / "page.html").read_text()
     assert "84.9 ± 1.9" in page
@@ -89,7 +89,7 @@ def test_the_table_repeats_what_the_public_estimators_give(flowers, small, tmp_p
 
 
 def test_an_interrupted_run_keeps_finished_cells_and_goes_on(flowers, small, tmp_path, monkeypatch):
-    from multikernel.experiments import run
+    from multikernel.experiments import work
 
     calls = []
 
@@ -99,16 +99,17 @@ def test_an_interrupted_run_keeps_finished_cells_and_goes_on(flowers, small, tmp
             raise KeyboardInterrupt
         return run_entry(protocol, entry, task, step)
 
-    monkeypatch.setattr(run, "run_entry", interrupted)
+    monkeypatch.setattr(work, "run_entry", interrupted)
     first = reproduce(small, tmp_path, data=flowers)
     assert first.interrupted
     assert len(first.cells) == 4
     assert "Interrupted" in (tmp_path / "page.html").read_text()
     lines = []
-    second = reproduce(small, tmp_path, data=flowers, say=lines.append)
+    second = reproduce(small, tmp_path, data=flowers, say=lambda step: lines.append(str(step)))
     assert not second.interrupted
     assert len(calls) == 5 + 2  # the four that were finished were not fitted again
-    assert sum("(kept)" in line for line in lines) == 4
+    assert lines[0].endswith("4 cells were finished before")
+    assert "min left" in lines[0]  # known from the times of those cells
     for place, record in first.cells.items():
         assert second.cells[place]["scores"] == record["scores"]
 
@@ -118,13 +119,14 @@ def test_a_damaged_cell_is_fitted_again_and_fresh_fits_all(flowers, small, tmp_p
     reproduce(protocol, tmp_path, data=flowers)
     cells = sorted((tmp_path / "cells").iterdir())
     cells[0].write_text("{ not json")
-    lines = []
-    reproduce(protocol, tmp_path, data=flowers, say=lines.append)
-    assert sum("(kept)" in line for line in lines) == 1
+    steps = []
+    reproduce(protocol, tmp_path, data=flowers, say=steps.append)
+    assert steps[0].text == "1 cells were finished before"
     assert json.loads(cells[0].read_text())["scores"]
-    lines.clear()
-    reproduce(protocol, tmp_path, data=flowers, say=lines.append, fresh=True)
-    assert not any("(kept)" in line for line in lines)
+    steps.clear()
+    reproduce(protocol, tmp_path, data=flowers, say=steps.append, fresh=True)
+    assert [step.done for step in steps] == [1, 2]
+    assert not any("finished before" in step.text for step in steps)
 
 
 def test_cells_depend_on_the_grid_and_the_data(flowers, small, tmp_path):

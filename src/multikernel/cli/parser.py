@@ -106,9 +106,9 @@ def _add_tuning(parser: argparse.ArgumentParser) -> None:
         "-C", metavar="LIST", dest="C", help="values of C to choose from by validation (default: the method's own)"
     )
     group.add_argument(
-        "--inner-cv", metavar="FOLDS", type=_whole(2), default=3, help="folds of that validation (default: 3)"
+        "--inner-cv", metavar="FOLDS", type=whole(2), default=3, help="folds of that validation (default: 3)"
     )
-    group.add_argument("--seed", metavar="N", type=_whole(0), default=0, help="seed of the splits (default: 0)")
+    group.add_argument("--seed", metavar="N", type=whole(0), default=0, help="seed of the splits (default: 0)")
 
 
 def _add_compare(commands: Any) -> None:
@@ -129,7 +129,7 @@ def _add_compare(commands: Any) -> None:
     how.add_argument(
         "--cv",
         metavar="FOLDS",
-        type=_whole(2),
+        type=whole(2),
         default=None,
         help="cross-validation (default: 5 folds up to 1000 samples)",
     )
@@ -202,7 +202,7 @@ def _add_reproduce(commands: Any) -> None:
     add_reproduce(commands, _command)
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def whole(least: int) -> Callable[[str], int]:
     """Type of an option: a whole number of at least ``least``."""
 
     def parse(text: str) -> int:

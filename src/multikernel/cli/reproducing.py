@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -11,21 +12,36 @@ from typing import Any
 
 def add_reproduce(commands: Any, command: Any) -> None:
     """Add the subcommand; ``command`` makes a parser with the options that all have."""
+    from multikernel.cli.parser import whole
+
     parser = command(
         commands,
         "reproduce",
         run_reproduce,
         "repeat an experiment of the papers",
         description="Run an experiment: tables (csv, Markdown), figures (png, svg) and a page.",
-        epilog="Data archives are looked for in the folder that MULTIKERNEL_DATA names. What is finished is kept: "
-        "the same command goes on after an interruption.",
+        epilog="Data archives are looked for in the folder that MULTIKERNEL_DATA names; `multikernel data` fetches "
+        "some. A quick run without that folder uses small stand-ins. What is finished is kept: the same command goes "
+        "on after an interruption.",
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="experiments to run")
-    parser.add_argument("--list", action="store_true", help="list the experiments and the data they need")
+    parser.add_argument("--list", action="store_true", help="list the experiments, the data they need and their time")
     parser.add_argument("--all", action="store_true", help="run all of them")
     parser.add_argument("--quick", action="store_true", help="fewer splits, settings and grid points: minutes")
     parser.add_argument("--fresh", action="store_true", help="do everything anew, whatever is finished")
+    parser.add_argument(
+        "--embedded", action="store_true", help="with --quick: use the stand-ins even where there are archives"
+    )
     parser.add_argument("--data-home", metavar="FOLDER", help="folder of the archives, instead of MULTIKERNEL_DATA")
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=whole(1),
+        default=None,
+        help="cells to make at the same time, one core each (default: as many as there are cores; "
+        "with 1, each fit uses all cores)",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -46,43 +62,65 @@ def run_reproduce(options: argparse.Namespace) -> int:
         return 0
     if bool(options.names) == options.all:
         raise UsageError(f"name experiments to run, or give --all; there are {', '.join(known)}")
+    if options.embedded and (not options.quick or options.data_home):
+        raise UsageError("--embedded goes with --quick and without --data-home: stand-ins are for quick runs")
     names = list(known) if options.all else known_names(",".join(options.names), list(known), "experiment")
+    if not (options.quiet or options.quick):
+        print(_expected([known[name] for name in names]), file=sys.stderr)
     return max(_run(known[name], options) for name in names)
 
 
 def _print_list(known: dict[str, Any]) -> None:
     width = max(map(len, known))
     for name, protocol in known.items():
-        print(f"{name:<{width}}  {protocol.title} ({', '.join(protocol.files)})")
+        minutes = f"{protocol.minutes:.0f} min; " if math.isfinite(protocol.minutes) else ""
+        print(f"{name:<{width}}  {protocol.title} ({minutes}{', '.join(protocol.files)})")
+    print(_expected(list(known.values())))
+
+
+def _expected(protocols: list[Any]) -> str:
+    """What full runs will take."""
+    known = [protocol.minutes for protocol in protocols if math.isfinite(protocol.minutes)]
+    unknown = [protocol.name for protocol in protocols if not math.isfinite(protocol.minutes)]
+    parts = (
+        [f"about {sum(known):.0f} minutes for full runs on two cores, if nothing is finished yet"] if known else []
+    )
+    parts += [f"not measured: {', '.join(unknown)}"] if unknown else []
+    return "; ".join(parts)
 
 
 def _run(protocol: Any, options: argparse.Namespace) -> int:
+    import joblib
+
+    from multikernel.cli.progress import CellBar
     from multikernel.experiments import reproduce
+    from multikernel.experiments.run import open_archives
+    from multikernel.experiments.standins import StandIns
     from multikernel.experiments.tables import text_tables
 
-    folder = Path(options.output) / (protocol.name + "-quick" * options.quick)
-    say = (lambda text: None) if options.quiet else _say
-    say(f"{protocol.title}: {folder}")
-    results = reproduce(
-        protocol,
-        folder,
-        data=options.data_home,
-        quick=options.quick,
-        fresh=options.fresh,
-        say=say,
-        command=shlex.join(["multikernel", *options.command_line]),
-    )
+    archives = StandIns() if options.embedded else open_archives(options.data_home, quick=options.quick)
+    kind = "-standin" if archives.stand_in else "-quick" if options.quick else ""
+    folder = Path(options.output) / (protocol.name + kind)
+    with CellBar(options.quiet) as bar:
+        bar.line(f"{protocol.title}: {folder}" + (" (stand-in data)" if archives.stand_in else ""))
+        results = reproduce(
+            protocol,
+            folder,
+            data=archives,
+            quick=options.quick,
+            fresh=options.fresh,
+            jobs=joblib.cpu_count() if options.jobs is None else options.jobs,
+            say=bar,
+            command=shlex.join(["multikernel", *options.command_line]),
+        )
     print(text_tables(results))
     if results.interrupted:
         kept = f"{len(results.cells)} cells are finished; the same command goes on"
         print(f"multikernel: interrupted; {kept}", file=sys.stderr)
         raise SystemExit(130)
-    say(f"page: {folder / 'page.html'}")
+    if not options.quiet:
+        print(f"page: {folder / 'page.html'}", file=sys.stderr)
     failed = [entry.title for entry in results.protocol.entries if not results.scores(entry.key)]
     if failed:
         print(f"multikernel: error: failed on every split: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

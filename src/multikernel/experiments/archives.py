@@ -23,17 +23,31 @@ class Archives:
         By default the one that ``MULTIKERNEL_DATA`` names.
     """
 
+    stand_in = False
+
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = self._find(folder)
+        self._kept: dict[str, Any] = {}
+
+    @property
+    def key(self) -> str:
+        """What tells these data from others."""
+        return str(self.folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": {}}  # stacks are not sent to other processes
+
+    def _find(self, folder: str | os.PathLike[str] | None) -> Path:
         chosen = data_home() if folder is None else Path(folder)
         if chosen is None:
             raise DataError(
-                "experiments need data: set MULTIKERNEL_DATA to the folder that holds the .npz archives, "
-                "or name it with --data-home"
+                "experiments need data: set MULTIKERNEL_DATA to the folder that holds the .npz archives, or name it "
+                "with --data-home. `multikernel data` lists them and fetches those that have a public home. "
+                "A --quick run can do without, on small stand-ins"
             )
         if not chosen.is_dir():
             raise DataError(f"{chosen} is not a folder: name the one that holds the .npz archives")
-        self.folder = chosen
-        self._kept: dict[str, Any] = {}
+        return chosen
 
     def require(self, name: str, files: Sequence[str]) -> dict[str, int]:
         """Sizes of the archives, which results depend on; an error that names the missing ones."""
@@ -41,7 +55,7 @@ class Archives:
         if missing:
             raise DataError(
                 f"experiment {name!r} needs {', '.join(missing)}, not found in {self.folder}. Put the archive there, "
-                "or set MULTIKERNEL_DATA to the folder that has it"
+                "or set MULTIKERNEL_DATA to the folder that has it; `multikernel data` says which can be fetched"
             )
         return {file: (self.folder / file).stat().st_size for file in files}
 
@@ -115,9 +129,15 @@ def normalized(stacks: tuple[Any, Any], steps: Any) -> tuple[Any, Any]:
 
 
 def shuffled(y: NDArray, n_train: float | int, split: int, n_test: int | None = None) -> tuple[NDArray, NDArray]:
-    """The split of that number: stratified, reproducible, different for each number."""
+    """The split of that number: stratified, reproducible, different for each number.
+
+    Counts that are more than there are samples, as on stand-in data, are made smaller in proportion.
+    """
     from sklearn.model_selection import StratifiedShuffleSplit
 
+    wanted = n_train + (n_test or 0)
+    if n_train > 1 and wanted > len(y):
+        n_train, n_test = int(n_train * len(y) / wanted), n_test and int(n_test * len(y) / wanted)
     splitter = StratifiedShuffleSplit(1, train_size=n_train, test_size=n_test, random_state=split)
     return next(iter(splitter.split(np.zeros(len(y)), y)))
 

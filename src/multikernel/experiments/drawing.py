@@ -58,7 +58,7 @@ def score_intervals(results: Results, figure: Any) -> None:
         half = 100 * results.spread(entry.key, setting)
         axes.errorbar(scores.mean(), k, xerr=half, color=COLOURS[0], marker="o", capsize=3)
         axes.plot(scores, np.full(len(scores), k), ".", color=COLOURS[1], alpha=0.6, markersize=5)
-        published = _leading_number(entry.published)
+        published = None if results.stand_in else _leading_number(entry.published)
         if published is not None:
             axes.plot(published, k, marker="D", color="black", fillstyle="none", linestyle="none")
     axes.set_yticks(range(len(entries)), [entry.title for entry in entries])

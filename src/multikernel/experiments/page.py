@@ -8,11 +8,11 @@ from importlib import resources
 
 from multikernel.compare.table import seconds
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Verdict
+from multikernel.experiments.remarks import about_times, remarks
 from multikernel.experiments.results import Results
 from multikernel.experiments.tables import Table, tables
 from multikernel.report.figures import weights_figure
 from multikernel.report.markup import Html, el
-from multikernel.versions import all_versions
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _STYLE = """
@@ -85,12 +85,7 @@ def _card(name: str, value: str, detail: str) -> Html:
 
 
 def _banner(results: Results) -> list[Html]:
-    texts = []
-    if results.quick:
-        texts.append("Quick run: fewer splits, settings and grid points than the protocol asks for.")
-    if results.interrupted:
-        texts.append("Interrupted: figures are those of the fits that were finished; the same command goes on.")
-    return [el("p", text, class_="banner", role="status") for text in texts]
+    return [el("p", text, class_="banner", role="status") for text in remarks(results)]
 
 
 def _verdicts(verdicts: list[Verdict]) -> Html | None:
@@ -113,7 +108,8 @@ def _table(results: Results, title: str, table: Table) -> Html:
     heads, rows = table
     many = len(results.protocol.settings) > 1
     marked = many and title.startswith(results.protocol.metric.capitalize())
-    extra = bool(results.protocol.mean_row) + bool(results.protocol.published_row) if marked else 0
+    published = bool(results.protocol.published_row) and not results.stand_in
+    extra = bool(results.protocol.mean_row) + published if marked else 0
     head = el("tr", [el("th", text, scope="col") for text in heads])
     body = []
     for k, row in enumerate(rows):
@@ -156,7 +152,9 @@ def _notes(results: Results) -> Html | None:
 
 
 def _repeat(results: Results) -> Html:
-    versions = [el("div", el("dt", name), el("dd", value)) for name, value in all_versions().items()]
+    versions = [
+        el("div", el("dt", name), el("dd", value)) for name, value in {**results.machine, **results.versions}.items()
+    ]
     spent = sum(record["seconds"] for record in results.cells.values())
     when = results.started.replace("T", " ")
     return el(
@@ -164,5 +162,6 @@ def _repeat(results: Results) -> Html:
         el("h2", "Repeat this"),
         el("pre", el("code", results.command)) if results.command else None,
         el("p", f"Run on {when}; its {len(results.cells)} cells took {seconds(spent)} in all, validation included."),
+        el("p", about_times(results)) if results.cores() else None,
         el("dl", versions, class_="versions"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -166,6 +167,8 @@ class Protocol:
         Called with the results and a matplotlib figure to draw on; the name of the function names the file.
     claims : callable
         Returns the verdicts, given the results.
+    minutes : float
+        What a full run takes on two cores, about; ``nan`` if nobody has measured it.
     """
 
     name: str
@@ -187,6 +190,7 @@ class Protocol:
     course: Sequence[Course] = ()
     figures: Sequence[Callable[[Results, Any], None]] = ()
     claims: Callable[[Results], list[Verdict]] = lambda results: []
+    minutes: float = math.nan
 
     def __post_init__(self) -> None:
         keys = [entry.key for entry in self.entries]

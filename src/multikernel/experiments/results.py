@@ -30,6 +30,11 @@ class Results:
     seconds : float
         Of this run; cells that were finished before do not count.
     interrupted : bool
+    stand_in : bool
+        Whether the data were stand-ins for those of the protocol.
+    jobs : int
+        Cells made at the same time; with more than one, each has one core.
+    machine, versions : dict of str to str
     """
 
     protocol: Protocol
@@ -40,6 +45,10 @@ class Results:
     command: str = ""
     seconds: float = 0.0
     interrupted: bool = False
+    stand_in: bool = False
+    jobs: int = 1
+    machine: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
 
     def records(self, setting: str, key: str) -> list[Mapping[str, Any]]:
         """Records of an entry in a setting, split by split."""
@@ -59,8 +68,6 @@ class Results:
 
     def comparison(self, setting: str) -> Comparison:
         """A setting as a comparison, whose tables and figures are then at hand."""
-        from multikernel.versions import all_versions
-
         done = [record for entry in self.protocol.entries for record in self.records(setting, entry.key)]
         by_split = self.records(setting, done[0]["name"]) if done else []
         return Comparison(
@@ -74,7 +81,7 @@ class Results:
             methods=[self.method(setting, entry) for entry in self.protocol.entries],
             seconds=self.seconds,
             started=self.started,
-            versions=all_versions(),
+            versions=dict(self.versions),
             command=self.command,
             interrupted=self.interrupted,
         )
@@ -110,6 +117,15 @@ class Results:
                 if a and b and a["scores"] and b["scores"]:
                     pairs.append(a["scores"][0] - b["scores"][0])
         return mean(pairs), spread(pairs, []), len(pairs)
+
+    @property
+    def total(self) -> int:
+        """Cells that the protocol has."""
+        return len(self.protocol.entries) * len(self.protocol.settings) * self.protocol.n_splits
+
+    def cores(self) -> set[int]:
+        """Cores that fits could use, over all cells that say so."""
+        return {record["cores"] for record in self.cells.values() if "cores" in record}
 
     def entries_done(self) -> list[Entry]:
         """Entries with a score in any setting."""

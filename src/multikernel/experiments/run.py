@@ -6,31 +6,37 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from multikernel.compare.interruption import Interruption
+from multikernel.datasets import data_home
 from multikernel.experiments.archives import Archives
 from multikernel.experiments.cells import Cells
-from multikernel.experiments.fitting import run_course, run_entry
-from multikernel.experiments.protocol import Course, Entry, Protocol, Task
+from multikernel.experiments.machine import machine
+from multikernel.experiments.progress import Pace, Step
+from multikernel.experiments.protocol import Course, Entry, Protocol
 from multikernel.experiments.results import Results
-from multikernel.files import atomic_write, write_text
+from multikernel.experiments.work import Found, Job, Work, do, forget
+from multikernel.files import DataError, atomic_write, write_text
 
-Say = Callable[[str], None]
+Say = Callable[[Step], None]
+Where = str | os.PathLike[str] | Archives | None
 
 
 def reproduce(
     protocol: Protocol,
     folder: str | os.PathLike[str],
     *,
-    data: str | os.PathLike[str] | None = None,
+    data: Where = None,
     quick: bool = False,
     fresh: bool = False,
-    say: Say = lambda text: None,
+    jobs: int = 1,
+    say: Say = lambda step: None,
     command: str = "",
 ) -> Results:
-    """Run an experiment and write ``table.csv``, ``table.md``, ``page.html`` and figures to a folder.
+    """Run an experiment; write tables (csv, Markdown), figures, ``page.html`` and ``results.json`` to a folder.
 
     Each finished cell (one method on one split of one setting) is kept in ``folder/cells``, so that a run that was
     stopped goes on where it was. Ctrl-C writes what is finished and returns it with ``interrupted``.
@@ -40,14 +46,17 @@ def reproduce(
     protocol : Protocol
     folder : path
         Made if it is not there.
-    data : path, optional
-        Folder of the data archives; by default that of ``MULTIKERNEL_DATA``.
+    data : path or Archives, optional
+        Folder of the data archives; by default that of ``MULTIKERNEL_DATA``. A quick run without any has small
+        stand-ins, and its tables say so.
     quick : bool
         Fewer splits, settings and grid points.
     fresh : bool
         Whether to do everything anew.
+    jobs : int
+        Cells to make at the same time, each by a process that uses one core. With one, fits use all cores.
     say : callable
-        Called with a line of text after each cell.
+        Called with a `Step` after each cell.
     command : str
         What the page says it was made with.
 
@@ -58,11 +67,11 @@ def reproduce(
     Raises
     ------
     DataError
-        When an archive is missing or cannot be read.
+        When an archive is missing or cannot be read, or a process was killed.
     """
-    from multikernel.versions import multikernel_version
+    from multikernel.versions import all_versions, multikernel_version
 
-    archives = Archives(data)
+    archives = open_archives(data, quick=quick)
     context = {
         "protocol": protocol.name,
         "files": archives.require(protocol.name, protocol.files),
@@ -71,103 +80,160 @@ def reproduce(
     }
     protocol = protocol.quickened() if quick else protocol
     folder = Path(folder)
-    started = datetime.now().astimezone().isoformat(timespec="seconds")
-    results = Results(protocol, quick, started=started, command=command)
-    run = _Run(results, archives, Cells(folder / "cells", context, fresh=fresh), say)
+    results = Results(
+        protocol,
+        quick,
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        command=command,
+        stand_in=archives.stand_in,
+        jobs=jobs,
+        machine=machine(),
+        versions=all_versions(),
+    )
+    work = Work(protocol, archives, Cells(folder / "cells", context, fresh=fresh), quick)
+    run = _Run(results, work, jobs, say)
     with Interruption() as interruption:
         try:
-            run.table(interruption.check)
-            run.courses(interruption.check)
+            run.all(interruption.check)
         except KeyboardInterrupt:
             results.interrupted = True
-    results.seconds = run.elapsed
+        finally:
+            forget()
+    results.seconds = time.perf_counter() - run.start
     if results.cells:
         write(results, folder)
     return results
 
 
+def open_archives(data: Where = None, *, quick: bool = False) -> Archives:
+    """The archives in a folder, in that of ``MULTIKERNEL_DATA``, or for a quick run without either stand-ins."""
+    from multikernel.experiments.standins import StandIns
+
+    if isinstance(data, Archives):
+        return data
+    return StandIns() if quick and data is None and data_home() is None else Archives(data)
+
+
 class _Run:
     """The work of one run."""
 
-    def __init__(self, results: Results, archives: Archives, cells: Cells, say: Say) -> None:
-        self.results, self.archives, self.cells, self.say = results, archives, cells, say
-        protocol = results.protocol
-        self.total = len(protocol.entries) * len(protocol.settings) * protocol.n_splits + len(protocol.course)
+    def __init__(self, results: Results, work: Work, jobs: int, say: Say) -> None:
+        self.results, self.work, self.jobs, self.say = results, work, jobs, say
+        self.total = results.total + len(results.protocol.course)
         self.done = 0
-        self.fitted = 0
+        self.pending: list[str] = []
+        self.pace = Pace(jobs)
         self.start = time.perf_counter()
 
-    @property
-    def elapsed(self) -> float:
-        return time.perf_counter() - self.start
+    def all(self, check: Callable[[], None]) -> None:
+        """All cells of the table, then fits with growing budgets on the first split of the first setting."""
+        places = list(self._unfinished())
+        self.pending = [entry.key for job in places for entry, _ in job.entries]
+        if self.done:
+            self._say(f"{self.done} cells were finished before")
+        self._do(places, check)
+        courses = list(self._unfinished_courses())
+        self.pending = [course.key for job in courses for course, *_ in job.courses]
+        self._do(courses, check)
 
-    def table(self, check: Callable[[], None]) -> None:
-        """All cells of the table."""
-        protocol = self.results.protocol
-        for setting, split in self._places():
-            pending: list[tuple[Entry, Path]] = []
-            for entry in protocol.entries:
-                path = self.cells.path(f"{setting}-{split + 1}-{entry.key}", _facts(setting, split, entry))
-                record = self.cells.read(path)
-                if record is None:
-                    pending.append((entry, path))
-                else:
-                    self._finish(setting, split, entry, record, "kept")
-            if not pending:
-                continue
-            task = self._task(setting, split)
-            for entry, path in pending:
-                record = run_entry(protocol, entry, task, check)
-                check()  # a fit that was interrupted returns what it has: not to be kept
-                if record["error"] is None:
-                    self.cells.write(path, record)
-                self.fitted += 1
-                self._finish(setting, split, entry, record, f"{record['seconds']:.1f} s")
+    def _do(self, places: list[Job], check: Callable[[], None]) -> None:
+        """All jobs, in this process or in several; whatever is missing afterwards failed with an error of its own."""
+        if self.jobs == 1 or sum(len(job.entries) + len(job.courses) for job in places) < 2:
+            for job in places:
+                do(self.work, job, partial(self._finish, job))
+                check()
+            return
+        # few places: cell by cell, so that no process waits for the last; many: stacks are made once for each
+        parts = places if len(places) >= 2 * self.jobs else [part for job in places for part in _cut(job)]
+        for job, found in _in_processes(self.work, parts, self.jobs):
+            for what, record in found:
+                self._finish(job, what, record)
+            check()
 
-    def courses(self, check: Callable[[], None]) -> None:
-        """Fits with growing budgets on the first split of the first setting."""
-        protocol = self.results.protocol
+    def _unfinished(self) -> Iterator[Job]:
+        """What is left to fit on each split, split by split: a run that is stopped then has whole tables."""
+        protocol, cells = self.results.protocol, self.work.cells
+        for split in range(protocol.n_splits):
+            for setting in protocol.settings:
+                pending: list[tuple[Entry, Path]] = []
+                for entry in protocol.entries:
+                    path = cells.path(f"{setting}-{split + 1}-{entry.key}", _facts(setting, split, entry))
+                    record = cells.read(path)
+                    if record is None:
+                        pending.append((entry, path))
+                    else:
+                        self.results.cells[setting, split, entry.key] = record
+                        self.pace.add(entry.key, record["seconds"])
+                        self.done += 1
+                if pending:
+                    yield Job(setting, split, pending)
+
+    def _unfinished_courses(self) -> Iterator[Job]:
+        protocol, cells = self.results.protocol, self.work.cells
         setting = protocol.settings[0]
+        pending = []
         for course in protocol.course:
             known = self.results.cells.get((setting, 0, course.like))
             if not known or not known["parameters"]:
                 self.done += 1
                 continue
             chosen = known["parameters"][0]
-            path = self.cells.path(f"course-{course.key}", _course_facts(course, chosen))
-            record = self.cells.read(path)
+            path = cells.path(f"course-{course.key}", _course_facts(course, chosen))
+            record = cells.read(path)
             if record is None:
-                start = time.perf_counter()
-                record = run_course(protocol, course, self._task(setting, 0), chosen, check)
-                check()
-                self.cells.write(path, record)
-                self.fitted += 1
-                self._line(f"{course.title} against time ({time.perf_counter() - start:.1f} s)")
+                pending.append((course, chosen, path))
             else:
-                self._line(f"{course.title} against time (kept)")
-            self.results.courses[course.key] = record
+                self.results.courses[course.key] = record
+                self.done += 1
+        if pending:
+            yield Job(setting, 0, courses=pending)
 
-    def _places(self) -> Iterator[tuple[str, int]]:
-        protocol = self.results.protocol
-        return ((setting, split) for setting in protocol.settings for split in range(protocol.n_splits))
-
-    def _task(self, setting: str, split: int) -> Task:
-        return self.results.protocol.task(self.archives, setting, split, self.results.quick)
-
-    def _finish(self, setting: str, split: int, entry: Entry, record: dict[str, Any], how: str) -> None:
-        self.results.cells[setting, split, entry.key] = record
-        found = f"failed: {record['error']}" if record["error"] else f"{100 * record['scores'][0]:.1f} %"
-        where = f"split {split + 1}" if len(self.results.protocol.settings) == 1 else f"{setting}, split {split + 1}"
-        self._line(f"{where}, {entry.title}: {found} ({how})")
-
-    def _line(self, text: str) -> None:
-        """A line of progress, with what is left at the pace so far."""
+    def _finish(self, job: Job, what: Entry | Course, record: dict[str, Any]) -> None:
         self.done += 1
-        left = ""
-        if self.fitted and self.done < self.total:
-            minutes = self.elapsed / self.fitted * (self.total - self.done) / 60
-            left = f", about {max(minutes, 0.1):.1f} min left" if minutes < 10 else f", about {minutes:.0f} min left"
-        self.say(f"[{self.done}/{self.total}{left}] {text}")
+        self.pending.remove(what.key)
+        self.pace.add(what.key, record["seconds"])
+        if isinstance(what, Course):
+            self.results.courses[what.key] = record
+            self._say(f"{what.title} against time ({record['seconds']:.1f} s)")
+            return
+        self.results.cells[job.setting, job.split, what.key] = record
+        found = f"failed: {record['error']}" if record["error"] else f"{100 * record['scores'][0]:.1f} %"
+        where = f"split {job.split + 1}"
+        where = where if len(self.results.protocol.settings) == 1 else f"{job.setting}, {where}"
+        self._say(f"{where}, {what.title}: {found} ({record['seconds']:.1f} s)")
+
+    def _say(self, text: str) -> None:
+        left = self.pace.left(self.pending) if self.pending else 0.0
+        self.say(Step(self.done, self.total, left, text))
+
+
+def _cut(job: Job) -> Iterator[Job]:
+    """The job cell by cell."""
+    for entry in job.entries:
+        yield Job(job.setting, job.split, [entry])
+    for course in job.courses:
+        yield Job(job.setting, job.split, courses=[course])
+
+
+def _in_processes(work: Work, parts: list[Job], jobs: int) -> Iterator[tuple[Job, list[Found]]]:
+    """Jobs as they are finished, each done by a process with one core for itself."""
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    try:
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+            for k, found in parallel(delayed(_numbered)(work, k, job) for k, job in enumerate(parts)):
+                yield parts[k], found
+    except TerminatedWorkerError:
+        raise DataError(
+            "a process was killed, most likely for lack of memory. What is finished is kept: the same command goes "
+            "on, and --jobs 1 needs less memory"
+        ) from None
+
+
+def _numbered(work: Work, k: int, job: Job) -> tuple[int, list[Found]]:
+    return k, do(work, job)
 
 
 def _facts(setting: str, split: int, entry: Entry) -> dict[str, Any]:
@@ -185,6 +251,7 @@ def write(results: Results, folder: Path) -> None:
     """Write tables, figures and page, each file completely or not at all."""
     from multikernel.experiments.drawing import render
     from multikernel.experiments.page import page
+    from multikernel.experiments.saved import save
     from multikernel.experiments.tables import csv_table, markdown_page
 
     images: dict[str, tuple[str, bytes]] = {}
@@ -198,6 +265,7 @@ def write(results: Results, folder: Path) -> None:
                 stream.write(data)
         caption = " ".join((draw.__doc__ or name).split("\n\n")[0].split())
         images[name] = caption, rendered["png"]
+    save(results, folder)
     write_text(folder / "table.csv", csv_table(results))
     write_text(folder / "table.md", markdown_page(results, list(images)))
     write_text(folder / "page.html", page(results, images))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from multikernel.compare.results import mean
 from multikernel.compare.table import cells, seconds
 from multikernel.experiments.protocol import Entry
+from multikernel.experiments.remarks import about_times, remarks
 from multikernel.experiments.results import Results
 
 COLUMNS = (
@@ -75,7 +76,8 @@ def _one_setting(results: Results) -> Table:
     (setting,) = results.protocol.settings
     comparison = results.comparison(setting)
     baseline = results.protocol.entries[0]
-    published = any(entry.published for entry in results.protocol.entries)
+    # figures of other data would mislead beside those of stand-ins
+    published = not results.stand_in and any(entry.published for entry in results.protocol.entries)
     heads = ["method", "here", f"against {baseline.title}", "published", "fit time", "gap", "kernels", "chosen"]
     rows = []
     for entry in results.protocol.entries:
@@ -115,7 +117,7 @@ def _many_settings(results: Results) -> Table:
     if protocol.mean_row:
         means = [results.score(entry.key) for entry in protocol.entries]
         rows.append([protocol.mean_row, *(f"{100 * m:.1f}" if math.isfinite(m) else "–" for m in means)])
-    if protocol.published_row:
+    if protocol.published_row and not results.stand_in:
         rows.append(["published", *(protocol.published_row.get(entry.key, "–") for entry in protocol.entries)])
     return heads, rows
 
@@ -154,10 +156,8 @@ def markdown_page(results: Results, figures: Sequence[str]) -> str:
     """Heading, tables, verdicts and figures as Markdown."""
     protocol = results.protocol
     parts = [f"# {protocol.title}", f"{protocol.about} Source: {protocol.source}."]
-    if results.quick:
-        parts.append("Quick run: fewer splits, settings and grid points than the protocol asks for.")
-    if results.interrupted:
-        parts.append("Interrupted: figures are those of the fits that were finished.")
+    parts += [f"**{text}**" for text in remarks(results)]
+    parts += [text for text in [about_times(results)] if text]
     for title, (heads, rows) in tables(results):
         parts += [f"## {title}", markdown(heads, rows)]
     verdicts = protocol.claims(results)
@@ -170,7 +170,7 @@ def markdown_page(results: Results, figures: Sequence[str]) -> str:
 
 def text_tables(results: Results) -> str:
     """The tables and verdicts for a terminal."""
-    parts = []
+    parts = remarks(results)
     for title, (heads, rows) in tables(results):
         widths = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [heads, *rows]]
