@@ -19,6 +19,9 @@ from multikernel.compare.tuning import Score, Split, accuracy, choose, make_on_s
 from multikernel.estimators.registry import Method
 from multikernel.files import DataError
 
+# of each of three classes: enough to run through everything that gets compiled
+WARM_UP_SAMPLES = 20
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -78,8 +81,9 @@ class Trial:
             result.history = convergence(model)
 
     def _warm_up(self, method: Method, parameters: dict[str, Any]) -> None:
-        """Without validation nothing may have been compiled yet: fit once, off the clock, on fewer samples."""
-        rows = self.inner[0][0] if self.inner else np.arange(len(self.y_train))
+        """Without validation nothing may have been compiled yet: fit once, off the clock, to a few samples."""
+        labels, codes = np.unique(self.y_train, return_inverse=True)
+        rows = np.concatenate([np.flatnonzero(codes == k)[:WARM_UP_SAMPLES] for k in range(min(len(labels), 3))])
         make_on_stack(method, parameters, []).fit(self.training.take(rows, rows), self.y_train[rows])
 
     def run_single(

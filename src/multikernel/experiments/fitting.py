@@ -14,9 +14,10 @@ from sklearn.metrics import average_precision_score
 
 from multikernel.compare.results import MethodResult
 from multikernel.compare.trial import Trial
-from multikernel.compare.tuning import candidates, make_on_stack
+from multikernel.compare.tuning import make_on_stack
 from multikernel.estimators.registry import Method
 from multikernel.experiments.protocol import Course, Entry, Protocol, Task
+from multikernel.experiments.searches import candidates_for
 
 MOST_SECONDS = 60.0
 
@@ -40,35 +41,11 @@ def run_entry(protocol: Protocol, entry: Entry, task: Task, step: Callable[[], N
         np.unique(np.concatenate([task.y_train, task.y_test])),
         score=protocol.score,
     )
-    trial.run(method, _tried(protocol, method, task, step), result, step)
+    trial.run(method, candidates_for(method, task, protocol.score, step), result, step)
     record = asdict(result)
     record.update(n_train=len(task.y_train), n_test=len(task.y_test), seconds=time.perf_counter() - start)
     record["kernel_names"] = [str(name) for name in task.training.names]
     return record
-
-
-def _tried(protocol: Protocol, method: Method, task: Task, step: Callable[[], None]) -> list[dict[str, Any]]:
-    """Candidates; for discriminant analysis the one that its own search over p and λ, with warm starts, finds."""
-    from multikernel.compare.tuning import accuracy
-    from multikernel.estimators.mkfda import MKFDAClassifier
-    from multikernel.estimators.mkfda_cv import MKFDAClassifierCV
-
-    if method.estimator is not MKFDAClassifier or "reg" not in method.grid or not task.folds:
-        return candidates(method)
-    ps = method.grid.get("p", [method.params.get("p", 1.0)])
-    search = MKFDAClassifierCV(
-        "precomputed",
-        ps=list(ps),
-        regs=list(method.grid["reg"]),
-        cv=task.folds,
-        scoring=None if protocol.score is accuracy else protocol.score,
-        psd="ignore",
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a corner of the grid that misses its tolerance says nothing of the choice
-        search.fit(task.training, task.y_train)
-    step()
-    return [{"p": float(search.p_), "reg": float(search.reg_)}]
 
 
 def run_course(

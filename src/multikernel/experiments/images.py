@@ -45,6 +45,27 @@ def kernels_of(archive: Mapping[str, NDArray], levels: Levels, pyramids: Sequenc
     return X, [*kernels, RBF(columns=columns["gist"], name="gist")]
 
 
+def distances_of(archive: Mapping[str, NDArray], rows: NDArray, levels: Levels, pyramids: Sequence[str] = ()) -> Any:
+    """What is in the exponents of `kernels_of` between the images ``rows``, shape (F, n, n), and the kernels' names.
+
+    Distances do not depend on which images are for training, so they serve all splits;
+    :func:`multikernel.experiments.archives.from_distances` makes kernels of them.
+    """
+    from multikernel.gram import family_stack
+    from multikernel.kernels import KernelFamily
+
+    X, kernels = kernels_of(archive, levels, pyramids)
+    X = np.ascontiguousarray(X[rows])
+    stack = family_stack(KernelFamily.fit(kernels, X), X)
+    return exponents(stack.to_array()), [str(name) for name in stack.names]
+
+
+def exponents(kernels: NDArray) -> NDArray:
+    """−log K in place, for kernels exp(−D): D but for its scale, which `from_distances` gives it anew."""
+    np.log(np.maximum(kernels, np.finfo(kernels.dtype).tiny, out=kernels), out=kernels)
+    return np.negative(kernels, out=kernels)
+
+
 def caltech_split(archive: Mapping[str, NDArray], split: int, n_classes: int = 102) -> tuple[NDArray, NDArray]:
     """Training and test images of a given split, 15 each of the first classes."""
     chosen = np.isin(archive["y"], np.unique(archive["y"])[:n_classes])
@@ -52,7 +73,14 @@ def caltech_split(archive: Mapping[str, NDArray], split: int, n_classes: int = 1
     return train[chosen[train]], test[chosen[test]]
 
 
-def caltech39(archive: Mapping[str, NDArray], train: NDArray, test: NDArray) -> tuple[Any, Any]:
-    """The 39 kernels of Caltech-101, as stacks to train and test on."""
-    X, kernels = kernels_of(archive, CALTECH_LEVELS, CALTECH_PYRAMIDS)
-    return a.from_features(X, kernels, train, test, standardize=False)
+def caltech39(archives: a.Archives, train: NDArray, test: NDArray, kernels: NDArray | None = None) -> tuple[Any, Any]:
+    """The 39 kernels of Caltech-101, or some of them, as stacks to train and test on."""
+    archive = archives.load(CALTECH)
+    classes = np.unique(archive["y"][np.concatenate([train, test])])
+    rows = np.flatnonzero(np.isin(archive["y"], classes))
+    distances, names = archives.once(
+        f"{CALTECH} {len(classes)}", lambda: distances_of(archive, rows, CALTECH_LEVELS, CALTECH_PYRAMIDS)
+    )
+    chosen = np.arange(len(names)) if kernels is None else np.sort(kernels)
+    place = np.searchsorted(rows, train), np.searchsorted(rows, test)
+    return a.from_distances([distances[k] for k in chosen], [names[k] for k in chosen], *place)

@@ -28,14 +28,12 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     labels = np.unique(y)[: 20 if quick else 102]
     train, test = drawn(y, labels, int(setting.split()[1]), 5 if caltech else 50, split)
     if caltech:
-        training, testing = caltech39(archive, train, test)
+        training, testing = caltech39(archives, train, test)
     else:
         X, columns = a.joined(archive, [f"view_{v:02d}" for v in range(6)])
         kernels = [RBF(bandwidth=w, columns=c, name=f"{name} {w}") for name, c in columns.items() for w in WIDTHS]
         training, testing = a.from_features(X, kernels, train, test)
-    # nothing is chosen: the fold is what methods are compiled on, off the clock
-    few = np.flatnonzero(np.isin(y[train], labels[:3]))
-    return Task(training, testing, y[train], y[test], [(few, np.setdiff1d(np.arange(len(train)), few))])
+    return Task(training, testing, y[train], y[test], [])
 
 
 def drawn(y: NDArray, labels: NDArray, n_train: int, n_test: int, split: int) -> tuple[NDArray, NDArray]:
