@@ -75,7 +75,9 @@ class Archives:
         return self._kept[name]
 
 
-def from_distances(distances: NDArray, names: Sequence[str], train: NDArray, test: NDArray) -> tuple[Any, Any]:
+def from_distances(
+    distances: Sequence[NDArray] | NDArray, names: Sequence[str], train: NDArray, test: NDArray
+) -> tuple[Any, Any]:
     """Kernels exp(−D / mean D) of distances (F, n, n), the mean over training pairs; stacks to train and test on."""
     from multikernel.gram import DenseStack
 
