@@ -29,11 +29,26 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]
+
+# every example runs when the pages are built, and one that fails, fails the build
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "gallery_order.ExampleOrder",
+    "abort_on_example_error": True,
+    "plot_gallery": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "reset_modules": ("matplotlib",),
+}
 
 autosummary_generate = True
 autodoc_default_options = {"members": True, "show-inheritance": True}

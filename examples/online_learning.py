@@ -1,0 +1,57 @@
+"""
+Learning from a stream
+======================
+
+Samples come one batch at a time and are never seen again. ``partial_fit`` updates kernel weights and classifier as
+they come; a budget bounds the support vectors, and with them memory and the time of a prediction.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from multikernel import ObscureClassifier
+from multikernel.datasets import data_home, load_digits_quadrants
+from multikernel.kernels import RBF
+
+if data_home() is not None:
+    data, archive = "MNIST, images in quadrants", np.load(data_home() / "mnist.npz")
+    image = archive["X_train"][:2000].reshape(-1, 28, 28).astype(np.float32) / 255.0
+    X = np.hstack([image[:, r : r + 14, c : c + 14].reshape(-1, 196) for r in (0, 14) for c in (0, 14)])
+    y = archive["y_train"][:2000]
+else:
+    data, digits = "stand-in: digits in quadrants", load_digits_quadrants()
+    X, y = digits.X, digits.y
+names = ["top left", "top right", "bottom left", "bottom right"]
+quarters = np.split(np.arange(X.shape[1]), 4)
+kernels = [RBF(columns=columns, name=name) for columns, name in zip(quarters, names)]
+X = np.hstack([X, np.random.default_rng(0).random((len(X), 20))])
+kernels.append(RBF(columns=slice(-20, None), name="noise"))
+
+# %%
+# Each batch is predicted before it is learnt, so that the count of mistakes is honest. The first call has to know
+# all classes that will ever come.
+batches = np.array_split(np.arange(len(X)), 40)
+budgets, models, mistakes = (None, 500), {}, {}
+for budget in budgets:
+    model = models[budget] = ObscureClassifier(kernels, p=1.1, budget=budget)
+    wrong = []
+    for k, batch in enumerate(batches):
+        if k > 0:
+            wrong.append(np.mean(model.predict(X[batch]) != y[batch]))
+        model.partial_fit(X[batch], y[batch], classes=np.arange(10))
+    mistakes[budget] = 100 * np.convolve(wrong, np.ones(5) / 5, mode="valid")
+    print(f"budget {budget!s:4s}: {model.n_mistakes_} mistakes, {len(model.support_)} support vectors at the end")
+
+# %%
+# The kernel on random numbers never gets a say.
+weights = np.stack([row["weights"] for row in models[None].history_])
+seen = [row["seen"] for row in models[None].history_]
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+for budget in budgets:
+    left.plot(seen[5:], mistakes[budget], label="all support vectors" if budget is None else f"at most {budget}")
+left.set(xlabel="samples seen", ylabel="wrong in the last five batches (%)", title=data, ylim=(0, None))
+left.legend(frameon=False)
+right.plot(seen, weights, label=[kernel.name for kernel in kernels])
+right.set(xlabel="samples seen", ylabel="weight", title="kernel weights")
+right.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+plt.show()
