@@ -183,7 +183,7 @@ class Session:
             f"tol={self.tol:.2g}. The model is usable but not certified to tol. Raise max_iter, max_time or tol, "
             "or fit again with warm_start=True to go on from here.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

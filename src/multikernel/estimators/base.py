@@ -1,48 +1,24 @@
-"""What SVM-based classifiers on several kernels share: tasks, sessions, fitted attributes, prediction."""
+"""What classifiers on several kernels share: binary tasks, labels, decisions."""
 
 from __future__ import annotations
 
-import hashlib
-import time
-from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from multikernel.checkpoint import Checkpoint
-from multikernel.combination import Combination, WeightedSum, combined_scores
-from multikernel.estimators.callbacks import CallbackSupport, session_callback, with_callbacks
-from multikernel.estimators.inputs import KernelInput
+from multikernel.estimators.callbacks import with_callbacks
+from multikernel.estimators.machine import NEGLIGIBLE, KernelMachine, Prepared, count_kernels
 from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
 from multikernel.gram import GramStack
-from multikernel.monitor import Result
-from multikernel.session import Session
 
-# Parameters that do not decide what a fit computes, given its kernels: a checkpoint may be resumed with others.
-# Kernels are known by their values, because what functions print differs from process to process.
-RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels"}
-
-# Weights below this share of the largest count as zero.
-NEGLIGIBLE = 1e-8
+__all__ = ["NEGLIGIBLE", "KernelSVMClassifier", "Prepared", "count_kernels"]
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What a fit starts from: training kernels, binary tasks, and the weight of each sample."""
-
-    stack: GramStack
-    tasks: Tasks
-    sample_weight: NDArray[np.float64]
-
-
-class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEstimator):
+class KernelSVMClassifier(ClassifierMixin, KernelMachine):
     """Base class: a classifier made of binary SVM problems on combined kernels.
 
     A subclass says what its problems are (``_problems``), how one is solved (``_solve``), and how the kernels are
@@ -52,26 +28,6 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
     C: Any
     multi_class: str
     class_weight: Any
-    tol: float
-    max_iter: int
-    max_time: float | None
-    n_jobs: int | None
-    verbose: Any
-    callback: Any
-    checkpoint: Any
-    warm_start: bool
-    _keep_interrupted = True  # whether Ctrl-C leaves a model; if not, it is passed on
-
-    @abstractmethod
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
-        """One problem per binary task (alpha of shape (n,)), or one for all T tasks (alpha of shape (n, T))."""
-
-    @abstractmethod
-    def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
-        """Solve one problem under its monitor."""
-
-    def _combination(self, weights: NDArray) -> Combination:
-        return WeightedSum(weights)
 
     # -- fit -------------------------------------------------------------------------------------------------
 
@@ -92,13 +48,7 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         -------
         self : object
         """
-        started = time.monotonic()
-        previous = self._previous_solution() if self.warm_start else None
-        prepared = self._prepare(X, y, sample_weight)
-        with session_callback(self, X, y) as callback:
-            starts = _matching(previous, prepared.tasks.signs.shape)
-            left = None if self.max_time is None else self.max_time - (time.monotonic() - started)
-            self._run(prepared, starts, callback, left)
+        self._fit(X, y, sample_weight)
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
@@ -108,36 +58,10 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         tasks = self._tasks(y)
         return Prepared(stack, tasks, self._weights_of_samples(sample_weight, stack, y))
 
-    def _run(self, prepared: Prepared, previous: Any = None, callback: Any = None, max_time: float | None = None):
-        """Solve the problems, from the solution ``previous`` if there is one, and store the result."""
-        stack, tasks, weight = prepared.stack, prepared.tasks, prepared.sample_weight
-        problems = self._problems(stack, tasks, weight)
-        session = Session(
-            self.tol,
-            max_time=max_time,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            callback=callback,
-            checkpoint=self._checkpoint(stack, tasks.signs, weight),
-            keep_interrupted=self._keep_interrupted,
-            title=type(self).__name__,
-        )
-        results = session.run(problems, self._solve, _starts(previous, len(problems)))
-        self._make_attributes(problems, results)
-
-    def _make_attributes(self, problems: Sequence[Any], results: list[Result]) -> None:
-        """Make fitted attributes of the solutions."""
-        self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
-
     def _check_parameters(self) -> None:
         if self.multi_class not in MULTI_CLASS:
             raise ValueError(f'multi_class={self.multi_class!r} is not known: use "ovr" or "ovo".')
-        if not self.tol > 0:
-            raise ValueError(f"tol={self.tol!r} must be positive: it is a relative duality gap, such as 1e-3.")
-        if not self.max_iter >= 1:
-            raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
-        if self.max_time is not None and not self.max_time > 0:
-            raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
+        super()._check_parameters()
 
     def _tasks(self, y: Any) -> Tasks:
         check_classification_targets(y)
@@ -149,68 +73,13 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
         return Tasks(self.classes_[codes], binary_signs(codes, len(self.classes_), self.multi_class))
 
     def _weights_of_samples(self, sample_weight: Any, stack: GramStack, y: NDArray) -> NDArray[np.float64]:
-        if sample_weight is None:
-            weight = np.ones(len(stack))
-        else:
-            weight = np.array(
-                _check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True)
-            )
+        weight = self._given_weights(sample_weight, stack)
         if self.class_weight is not None:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
             weight = weight * factors[np.searchsorted(self.classes_, y)]
         return weight
 
-    def _checkpoint(self, stack: GramStack, signs: NDArray, weight: NDArray) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        params = {
-            name: value.__qualname__ if hasattr(value, "__qualname__") else repr(value)
-            for name, value in sorted(self.get_params(deep=False).items())
-            if name not in RUN_PARAMETERS
-        }
-        digest = hashlib.sha256(f"{type(self).__name__} {params} {stack.names} {stack.shape}".encode())
-        for part in (signs, weight, stack.diagonal(), stack.rows([0])):
-            digest.update(np.ascontiguousarray(part).tobytes())
-        return Checkpoint(self.checkpoint, digest.hexdigest())
-
-    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
-        coefficients = np.column_stack([result.alpha for result in results]).T
-        self.support_ = np.flatnonzero(coefficients.any(axis=0))
-        self.dual_coef_ = coefficients[:, self.support_]
-        self.intercept_ = np.concatenate([np.atleast_1d(b) for b in intercepts]).astype(np.float64)
-        objectives = np.array([result.certificate.primal for result in results])
-        gaps = np.array([result.certificate.gap for result in results])
-        one = len(results) == 1
-        self.objective_ = float(objectives[0]) if one else objectives
-        self.dual_gap_ = float(gaps[0]) if one else gaps
-        self.history_ = [row for result in results for row in result.history]
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.converged_ = all(result.converged for result in results)
-        self.weights_ = self._weights_of(results)
-        self.n_kernels_ = count_kernels(self.weights_)
-        self._keep_training_rows(self.support_)
-
-    def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
-        """Weights shared by all problems, shape (F,); a subclass may return one row per task, shape (T, F)."""
-        return np.array(results[0].weights, dtype=np.float64)
-
-    def _previous_solution(self) -> tuple[NDArray, NDArray] | None:
-        """Weights and full alpha (T, n) of an earlier fit."""
-        if not hasattr(self, "dual_coef_"):
-            return None
-        alpha = np.zeros((len(self.dual_coef_), self._n_train))
-        alpha[:, self.support_] = self.dual_coef_
-        return self.weights_, alpha
-
     # -- predict -----------------------------------------------------------------------------------------------
-
-    def _task_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the binary tasks, shape (n, T)."""
-        check_is_fitted(self)
-        stack = self._test_stack(X)
-        if self.weights_.ndim == 2:  # each task has a kernel of its own
-            return np.einsum("tf,fmt->mt", self.weights_, stack.apply(self.dual_coef_.T)) + self.intercept_
-        return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Confidence scores: shape (n,) for two classes (positive: ``classes_[1]``), else (n, M).
@@ -241,29 +110,5 @@ class KernelSVMClassifier(KernelInput, ClassifierMixin, CallbackSupport, BaseEst
             Summed over the kernels and with ``intercept_`` added, these are the scores of the binary tasks: for
             two classes and for one-vs-rest the decision function itself.
         """
-        check_is_fitted(self)
-        shares = self._test_stack(X).apply(self.dual_coef_.T)
-        weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_.T[:, None, :]
-        shares = np.moveaxis(weights * shares, 0, 1)
+        shares = self._contributions(X)
         return shares[:, :, 0] if len(self.classes_) == 2 else shares
-
-
-def count_kernels(weights: NDArray) -> int:
-    """Kernels with a weight above 1e-8 of the largest, in any row of ``weights``."""
-    largest = np.atleast_2d(weights).max(axis=0)
-    return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
-
-
-def _matching(previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int]) -> tuple[NDArray, NDArray] | None:
-    """An earlier solution if it was of as many samples and tasks; ``shape`` is (n, T)."""
-    return previous if previous is not None and previous[1].shape == shape[::-1] else None
-
-
-def _starts(previous: tuple[NDArray, NDArray] | None, n_problems: int) -> list[Any] | None:
-    """Starts for the problems out of an earlier solution: weights (F,) or (T, F), and alpha (T, n)."""
-    if previous is None:
-        return None
-    weights, alpha = previous
-    if n_problems != len(alpha):
-        return [(weights, alpha.T)] if weights.ndim == 1 else None
-    return [(weights if weights.ndim == 1 else weights[t], alpha[t]) for t in range(len(alpha))]

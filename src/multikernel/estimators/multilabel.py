@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.base import KernelSVMClassifier, Prepared
@@ -241,12 +241,6 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         signs = self._without_constants(labels.signs)
         weight = self._given_weights(sample_weight, stack)
         return Prepared(stack, Tasks(np.arange(len(signs)), signs), weight)
-
-    def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:
-        """Weights of samples alone: those of signs differ from label to label."""
-        if sample_weight is None:
-            return np.ones(len(stack))
-        return np.array(_check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True))
 
     def _without_constants(self, signs: NDArray) -> NDArray[np.float64]:
         """Signs with labels of one class only, which no SVM can learn, taken out."""
