@@ -39,7 +39,7 @@ docs: $(DEV)/.ready ## build the documentation; warnings are errors
 	@echo "The documentation is at $(abspath docs/_build/html/index.html)"
 
 clean: ## remove environments, builds and caches
-	rm -rf $(DEMO) $(DEV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis $(REPORT)
+	rm -rf $(DEMO) $(DEV) build dist docs/_build docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis $(REPORT)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DEMO)/.ready: EXTRA := report

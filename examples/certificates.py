@@ -23,16 +23,17 @@ kernels = [RBF(columns=[j], bandwidth=f"{width}*mean") for j in range(15) for wi
 
 # %%
 # Four solvers of the same problem, p = 1 with 30 kernels. They agree to the gap that was asked for; some take longer.
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 models = {}
 for solver in ("newton", "level", "silp", "simplemkl"):
     model = models[solver] = MKLClassifier(kernels, p=1.0, C=10.0, solver=solver, tol=1e-3).fit(X, y)
-    ConvergenceDisplay.from_estimator(model, ax=left, name=solver)
     print(f"{solver:10s} objective {model.objective_:.4f}, gap {model.dual_gap_:.1e}, {model.n_iter_} iterations")
-left.set_title("breast cancer, 30 kernels")
 
 # %%
-# The bracket around the optimum closes from both sides; what is drawn is the best bound so far.
+# On the right: the bracket around the optimum closes from both sides; what is drawn is the best bound so far.
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+for solver, model in models.items():
+    ConvergenceDisplay.from_estimator(model, ax=left, name=solver)
+left.set_title("breast cancer, 30 kernels")
 rows = models["level"].history_
 upper = np.minimum.accumulate([row["objective"] for row in rows])
 lower = np.maximum.accumulate([row["objective"] - row["gap"] for row in rows])

@@ -18,8 +18,8 @@ y = X[:, 3] ** 2 + X[:, 7] ** 2 > 1.4
 train, test = slice(0, 300), slice(300, None)
 
 # %%
-# Each fit starts from the last one. The problem is not convex: instead of a duality gap a solution comes with the size
-# of its projected gradient, ``stationarity_``.
+# Each fit starts from the last one. The problem is not convex: instead of a duality gap a solution comes with the
+# size of its projected gradient, ``stationarity_``.
 penalties = [1.0, 3.0, 10.0, 30.0, 100.0]
 widths, scores = [], []
 model = GMKLClassifier(combination="product", regularizer="l1", warm_start=True)

@@ -31,9 +31,9 @@ for title, (chosen, memory) in ways.items():
     print(f"{title}: {gram_stack(A, chosen, memory=memory)!r}")
 
 # %%
-# Estimators take the budget as ``memory=``. The stochastic and cutting-plane solvers read rows as they need them; what
-# a fit pays for a small budget is time, and some working memory beside the budget is always needed. Nyström features
-# change the kernels a little, and are fast.
+# Estimators take the budget as ``memory=``. What a fit pays for a small one is time, because rows are computed again
+# and again; some working memory beside the budget is always needed. Nyström features change the kernels a little, and
+# are fast.
 rows = {}
 for title, (chosen, memory) in ways.items():
     tracemalloc.start()
