@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multikernel.experiments.drawing import plain, style
+from multikernel.experiments.drawing import COLOURS, MARKERS, plain, style
 from multikernel.experiments.results import Results
 
 
@@ -100,3 +100,19 @@ def time_by_size(results: Results, figure: Any, families: Mapping[str, Mapping[s
         panel.minorticks_off()
         panel.legend(frameon=False, fontsize=8)
         plain(panel)
+
+
+def score_by_time(results: Results, figure: Any) -> None:
+    """Score of each method against the time of its fit, kernels given and parameters chosen: means over splits."""
+    (setting,) = results.protocol.settings
+    entries = results.entries_done()
+    if not entries:
+        return
+    axes = figure.add_subplot()
+    for k, entry in enumerate(entries):
+        seconds, score = results.value("fit_seconds", entry.key, setting), 100 * results.score(entry.key, setting)
+        look = {**style(k), "marker": MARKERS[(k + k // len(COLOURS)) % len(MARKERS)], "markersize": 7}
+        axes.plot(seconds, score, linestyle="none", label=entry.title, **look)
+    axes.set(xscale="log", xlabel="time of a fit in seconds", ylabel=f"{results.protocol.metric} in percent")
+    plain(axes)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
