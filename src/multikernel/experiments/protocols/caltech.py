@@ -58,8 +58,8 @@ def claims(results: Results) -> list[Verdict]:
 PROTOCOL = Protocol(
     name="caltech",
     title="Caltech-101, 39 kernels",
-    about="χ² kernels on levels of eleven descriptors and an RBF on gist, 39 in all; 15 training and 15 test images of "
-    "each of 102 classes on three given splits. Parameters are chosen from small grids on a third of the training "
+    about="χ² kernels on levels of eleven descriptors and an RBF on gist, 39 in all; 15 training and 15 test images "
+    "of each of 102 classes on three given splits. Parameters are chosen from small grids on a third of the training "
     "images; the best single kernel, MKL with weights per class and the SVMs of LP-β and LP-B have C = 10. A quick "
     "run has 20 classes.",
     source="[OJC10, Figure 3]",

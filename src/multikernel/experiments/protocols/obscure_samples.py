@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.compare.results import mean
 from multikernel.experiments import archives as a
 from multikernel.experiments.curves import excess, exponent, time_by_size
 from multikernel.experiments.images import CALTECH, caltech39
@@ -74,7 +75,7 @@ def claims(results: Results) -> list[Verdict]:
     linear = HOLDS if largest <= 1.2 else IN_PART if min(slopes["obscure"].values()) <= 1.2 else FAILS
     settings = [s for sizes in PER_CLASS.values() for s in sizes if s in results.protocol.settings]
     splits = range(results.protocol.n_splits)
-    far = {s: 100 * np.nanmean([excess(results, "obscure", s, k, "sdca") for k in splits]) for s in settings}
+    far = {s: 100 * mean([excess(results, "obscure", s, k, "sdca") for k in splits]) for s in settings}
     steady = max(far.values()) <= 2 * max(min(far.values()), 1.0)
     return [
         Verdict("Training time is linear in the number of samples", "OJC10, abstract", linear, f"exponents: {text}"),
