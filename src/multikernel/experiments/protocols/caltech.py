@@ -60,7 +60,7 @@ PROTOCOL = Protocol(
     title="Caltech-101, 39 kernels",
     about="χ² kernels on levels of eleven descriptors and an RBF on gist, 39 in all; 15 training and 15 test images "
     "of each of 102 classes on three given splits. Parameters are chosen from small grids on a third of the training "
-    "images; the best single kernel, MKL with weights per class and the SVMs of LP-β and LP-B have C = 10. A quick "
+    "images; the best single kernel, MKL with weights per class, OBSCURE and the SVMs of LP-β have C = 10. A quick "
     "run has 20 classes.",
     source="[OJC10, Figure 3]",
     files=(CALTECH,),
@@ -76,11 +76,11 @@ PROTOCOL = Protocol(
             "obscure",
             "obscure",
             "OBSCURE, 60 epochs",
-            {"max_iter": 60, "random_state": 0},
-            {"p": GROUP_NORMS, "C": C[1:]},
+            {"C": 10.0, "max_iter": 60, "random_state": 0},
+            {"p": GROUP_NORMS},
         ),
         Entry("sdca", "obscure-sdca", "OBSCURE's problem, sdca", {"random_state": 0}, {"p": GROUP_NORMS, "C": C[1:]}),
-        Entry("ufo", "ufo", "UFO-MKL, 60 epochs", {"max_iter": 60, "random_state": 0}, {"C": C}),
+        Entry("ufo", "ufo", "UFO-MKL, 60 epochs", {"max_iter": 60, "random_state": 0}, {"C": C[1:]}),
         Entry("cg-boost", "cg-boost", "CG-Boost", grid={"C": (0.01, 0.1, 1.0)}),
         Entry("lp-beta", "lp-beta", "LP-β", {"C": 10.0}, MARGINS),
         Entry("lp-b", "lp-b", "LP-B", {"C": 10.0}, MARGINS),
