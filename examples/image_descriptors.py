@@ -49,7 +49,7 @@ print("\n".join(f"{name:20s} {score:.1f} %" for name, score in scores.items()))
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 bars = left.barh(list(scores), list(scores.values()), color=["0.75"] * len(names) + ["C0", "C1", "C2"])
 left.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
-left.set(xlim=(0, 108), xlabel="new images right (%)", title=data)
+left.set(xlim=(0, 118), xlabel="new images right (%)", title=data)
 left.invert_yaxis()
 right.scatter([scores[name] for name in names], model.weights_)
 for name, weight in zip(names, model.weights_):
