@@ -240,7 +240,15 @@ class SoftmaxLoss(SmoothLoss):
 
 
 class SquaredLoss(SmoothLoss):
-    """``½ Σ_r (f_r - y_r)²``: ridge regression."""
+    """``½ Σ_r (f_r - y_r)²``: ridge regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.smooth_losses import SquaredLoss
+    >>> SquaredLoss([0.0, 3.0]).best_constant()
+    array([1.5])
+    """
 
     code, smoothness = 4, 1.0
 
@@ -256,9 +264,31 @@ class SquaredLoss(SmoothLoss):
     def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
         return (slopes * self.targets + 0.5 * slopes**2).sum(axis=1)
 
+    def best_constant(self) -> NDArray[np.float64]:
+        """The constant scores of least loss, shape (T,): weighted means."""
+        return self.importance @ self.targets
+
 
 class HuberLoss(SmoothLoss):
-    """``½ (f - y)²`` up to a distance of ``width``, then ``width (|f - y| - width/2)``; summed over scores."""
+    """``½ (f - y)²`` up to a distance of ``width``, then ``width (|f - y| - width/2)``; summed over scores.
+
+    Parameters
+    ----------
+    targets, sample_weight
+        As for :class:`SmoothLoss`.
+    width : float
+        Distance from which on it grows linearly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.smooth_losses import HuberLoss
+    >>> loss = HuberLoss([0.0, 0.5, 1000.0], width=1.0)
+    >>> loss.losses(np.ones((3, 1)))
+    array([5.000e-01, 1.250e-01, 9.985e+02])
+    >>> loss.best_constant()  # a mean would be 333.5
+    array([0.75])
+    """
 
     code, smoothness = 5, 1.0
 
@@ -280,3 +310,17 @@ class HuberLoss(SmoothLoss):
     def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
         value = (slopes * self.targets + 0.5 * slopes**2).sum(axis=1)
         return np.where((np.abs(slopes) <= self.width * (1.0 + ROUNDING)).all(axis=1), value, np.inf)
+
+    def best_constant(self) -> NDArray[np.float64]:
+        """The constant scores of least loss, shape (T,)."""
+        from scipy.optimize import brentq
+
+        def slope(level: float, column: NDArray) -> float:
+            return float(self.importance @ np.clip(level - column, -self.width, self.width))
+
+        counts = self.importance > 0.0
+        found = []
+        for column in self.targets.T:
+            low, high = float(column[counts].min()), float(column[counts].max())
+            found.append(low if low == high else brentq(slope, low, high, args=(column,), xtol=1e-12, rtol=1e-15))
+        return np.array(found)

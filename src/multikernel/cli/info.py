@@ -77,7 +77,7 @@ def _model(path: str) -> dict[str, Any]:
             for k, v in model.get_params(deep=False).items()
             if k != "kernels"
         },
-        "classes": [str(label) for label in model.classes_],
+        **({"classes": [str(label) for label in model.classes_]} if hasattr(model, "classes_") else {}),
         "relative gap": relative_gap(model),
         "share of each kernel": dict(zip(names, shares)),
     }

@@ -14,6 +14,7 @@ from multikernel.estimators.multilabel import MultilabelMKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier
 from multikernel.estimators.path import CSKLPath, MKLPath, cskl_path, mkl_path
 from multikernel.estimators.svrg import SVRGMKLClassifier
+from multikernel.estimators.svrg_regressor import SVRGMKLRegressor
 from multikernel.estimators.ufo import UFOMKLClassifier
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "MultilabelMKLClassifier",
     "ObscureClassifier",
     "SVRGMKLClassifier",
+    "SVRGMKLRegressor",
     "UFOMKLClassifier",
     "cskl_path",
     "mkl_path",

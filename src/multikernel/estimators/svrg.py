@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,11 @@ from sklearn.utils.metaestimators import available_if
 
 from multikernel.estimators.base import KernelSVMClassifier
 from multikernel.estimators.registry import register
+from multikernel.estimators.smooth_mkl import SmoothMKL
 from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
-from multikernel.monitor import Result
+from multikernel.gram import GramStack
 from multikernel.smooth import SmoothProblem
 from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SmoothLoss, SoftmaxLoss, SquaredHinge
-from multikernel.solvers.svrg import lbfgs, svrg
-from multikernel.solvers.svrg_paper import svrg_paper
-
-SOLVERS: dict[str, Callable[..., None]] = {"auto": svrg, "paper": svrg_paper, "lbfgs": lbfgs}
-LOSSES = ("logistic", "squared_hinge", "smoothed_hinge")
 
 
 def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
@@ -33,7 +28,7 @@ def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
 
 
 @register("svrg", title="SVRG-MKL", grid={"C": (1.0, 10.0, 100.0), "p": (1.1, 1.5, 2.0)}, order=32)
-class SVRGMKLClassifier(KernelSVMClassifier):
+class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
     r"""ℓp-norm MKL with a smooth loss [AOJS16, eq. (1)].
 
     One problem for all classes, with w_j the part of w that belongs to kernel j:
@@ -102,6 +97,7 @@ class SVRGMKLClassifier(KernelSVMClassifier):
     array([[1., 0., 0.]])
     """
 
+    _losses = ("logistic", "squared_hinge", "smoothed_hinge")
     multi_class = "ovr"  # how scores of M classes are laid out; the problem itself is one for all
 
     def __init__(
@@ -151,23 +147,11 @@ class SVRGMKLClassifier(KernelSVMClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not self.p >= 1.0:
-            raise ValueError(f"p={self.p!r} must be at least 1: it is the norm of the kernel weights.")
-        if self.lam is None and not self.C > 0:
-            raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
-        if self.lam is not None and not self.lam > 0:
-            raise ValueError(f"lam={self.lam!r} must be positive, or None to use C.")
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss={self.loss!r} is not known: use one of {', '.join(map(repr, LOSSES))}.")
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver={self.solver!r} is not known: use one of {', '.join(map(repr, SOLVERS))}.")
         if not self.smoothing > 0:
             raise ValueError(f"smoothing={self.smoothing!r} must be positive: without it the hinge is not smooth.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[SmoothProblem]:
-        loss = self._smooth_loss(tasks, sample_weight)
-        lam = 1.0 / (self.C * loss.total_weight) if self.lam is None else self.lam
-        return [SmoothProblem(stack, loss, lam, self.p, memory=parse_memory(self.memory))]
+        return [self._problem(stack, self._smooth_loss(tasks, sample_weight))]
 
     def _smooth_loss(self, tasks: Tasks, sample_weight: NDArray) -> SmoothLoss:
         if self.loss == "squared_hinge":
@@ -177,16 +161,6 @@ class SVRGMKLClassifier(KernelSVMClassifier):
         if len(self.classes_) == 2:
             return LogisticLoss(tasks.signs, sample_weight)
         return SoftmaxLoss((tasks.signs > 0.0).astype(np.float64), sample_weight)
-
-    def _solve(self, problem: SmoothProblem, monitor: Any, start: Any) -> None:
-        if start is not None and np.ndim(start[1]) == 3:  # a checkpoint of "paper": it goes on from the best weights
-            start = start[0], problem.start()[1]
-        SOLVERS[self.solver](problem, monitor, start, max_iter=self.max_iter, random_state=self.random_state)
-
-    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
-        super()._store(results, intercepts)
-        epochs = [row["epoch"] for row in self.history_ if "epoch" in row]
-        self.n_iter_ = int(max(epochs, default=self.n_iter_))
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from multikernel.files import DataError
 
 # classes that fitted estimators may hold, besides registered estimators and the library's kernels
 PARTS = (
+    "multikernel.estimators.svrg_regressor:SVRGMKLRegressor",
     "multikernel.generalized:ProductOfKernels",
     "multikernel.generalized:SumOfKernels",
     "multikernel.kernels.family:KernelFamily",
