@@ -30,7 +30,7 @@ def average_precision(model: Any, stack: Any, y: np.ndarray) -> float:
 def run_entry(protocol: Protocol, entry: Entry, task: Task, step: Callable[[], None]) -> dict[str, Any]:
     """Choose, fit and score an entry on a task; the record of a cell, with an error instead if it failed."""
     start = time.perf_counter()
-    method = entry.registered()
+    method, score = entry.registered(), task.score or protocol.score
     result = MethodResult(entry.key, entry.title)
     trial = Trial(
         task.training,
@@ -39,9 +39,9 @@ def run_entry(protocol: Protocol, entry: Entry, task: Task, step: Callable[[], N
         task.y_test,
         task.folds,
         np.unique(np.concatenate([task.y_train, task.y_test])),
-        score=protocol.score,
+        score=score,
     )
-    trial.run(method, candidates_for(method, task, protocol.score, step), result, step)
+    trial.run(method, candidates_for(method, task, score, step), result, step)
     record = asdict(result)
     record.update(n_train=len(task.y_train), n_test=len(task.y_test), seconds=time.perf_counter() - start)
     record["kernel_names"] = [str(name) for name in task.training.names]
@@ -68,7 +68,7 @@ def run_course(
                 "seconds": seconds,
                 "objective": objective,
                 "bound": objective - float(np.sum(model.dual_gap_)),
-                "score": protocol.score(model, task.testing, task.y_test),
+                "score": (task.score or protocol.score)(model, task.testing, task.y_test),
             }
         )
         if model.converged_ or seconds > MOST_SECONDS:

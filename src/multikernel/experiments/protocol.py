@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.compare.tuning import Split, accuracy
+from multikernel.compare.tuning import Score, Split, accuracy
 from multikernel.estimators.registry import Method
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ class Task:
     y_train, y_test : ndarray
     folds : list of pairs of index arrays
         Positions among the training samples; one pair where the data come with a validation set.
+    score : callable, optional
+        Where the settings of a protocol have different ones; by default the protocol's.
     """
 
     training: Any
@@ -123,6 +125,7 @@ class Task:
     y_train: NDArray
     y_test: NDArray
     folds: list[Split]
+    score: Score | None = None
 
 
 @dataclass(frozen=True)
