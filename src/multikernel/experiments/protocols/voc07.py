@@ -14,8 +14,8 @@ from multikernel.experiments.protocols.flower17 import FISHER_NORMS, REGS
 from multikernel.experiments.results import Results
 
 FILE = "voc07_views.npz"
-C = tuple(2.0**k for k in range(-2, 8))  # [YMBCK10, sect. 4.1]
-SVM_NORMS = (1.0, 1.0 + 2**-4, 1.25, 1.5, 2.0, 4.0, math.inf)
+C = (0.25, 1.0, 4.0, 16.0, 64.0)  # every second of [YMBCK10, sect. 4.1], to save time, as are the norms of the SVM
+SVM_NORMS = (1.0, 1.25, 2.0, math.inf)
 LEVELS = {"sift": (1, 2), "siftedge": (1,), "csift": (1, 2), "ssim": (1, 2), "phog360": (2, 4), "lbp1": (1, 2)}
 LEVELS |= {"tex": (1,), "hsv": (1,), "colhist": (1, 2)}
 CLASSES = (
@@ -79,7 +79,8 @@ PROTOCOL = Protocol(
     title="VOC 2007, MK-SVM and MK-FDA",
     about="Average precision of 20 binary problems on 16 kernels of a subset of 2600 images, without those marked "
     "difficult. Parameters are chosen on a random half of the 1300 training images, then all are used. MK-SVM has "
-    "kernels of unit variance, MK-FDA centred ones of unit trace. Images and descriptors differ from the paper's.",
+    "kernels of unit variance, MK-FDA centred ones of unit trace. Images and descriptors differ from the paper's, and "
+    "the grids of MK-SVM are thinner.",
     source="[YMBCK10, Table 2]",
     files=(FILE,),
     entries=(
