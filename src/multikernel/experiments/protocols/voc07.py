@@ -79,8 +79,8 @@ PROTOCOL = Protocol(
     title="VOC 2007, MK-SVM and MK-FDA",
     about="Average precision of 20 binary problems on 16 kernels of a subset of 2600 images, without those marked "
     "difficult. Parameters are chosen on a random half of the 1300 training images, then all are used. MK-SVM has "
-    "kernels of unit variance, MK-FDA centred ones of unit trace. Images and descriptors differ from the paper's, and "
-    "the grids of MK-SVM are thinner.",
+    "kernels of unit variance, MK-FDA centred ones of unit trace. Images and descriptors differ from the paper's, "
+    "and the grids of MK-SVM are thinner.",
     source="[YMBCK10, Table 2]",
     files=(FILE,),
     entries=(
