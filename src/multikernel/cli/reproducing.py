@@ -32,6 +32,11 @@ def add_reproduce(commands: Any, command: Any) -> None:
     parser.add_argument(
         "--embedded", action="store_true", help="with --quick: use the stand-ins even where there are archives"
     )
+    parser.add_argument(
+        "--summary",
+        metavar="FILE",
+        help="run nothing: write a page of Markdown about the finished runs in --output, with its figures",
+    )
     parser.add_argument("--data-home", metavar="FOLDER", help="folder of the archives, instead of MULTIKERNEL_DATA")
     parser.add_argument(
         "-j",
@@ -65,6 +70,8 @@ def run_reproduce(options: argparse.Namespace) -> int:
     if options.embedded and (not options.quick or options.data_home):
         raise UsageError("--embedded goes with --quick and without --data-home: stand-ins are for quick runs")
     names = list(known) if options.all else known_names(",".join(options.names), list(known), "experiment")
+    if options.summary:
+        return _summarise({name: known[name] for name in names}, options)
     if not (options.quiet or options.quick):
         print(_expected([known[name] for name in names]), file=sys.stderr)
     return max(_run(known[name], options) for name in names)
@@ -87,6 +94,15 @@ def _expected(protocols: list[Any]) -> str:
     )
     parts += [f"not measured: {', '.join(unknown)}"] if unknown else []
     return "; ".join(parts)
+
+
+def _summarise(protocols: dict[str, Any], options: argparse.Namespace) -> int:
+    from multikernel.experiments.summary import write_summary
+
+    found = write_summary(protocols, Path(options.output), Path(options.summary))
+    if not options.quiet:
+        print(f"{options.summary}: {', '.join(found)}", file=sys.stderr)
+    return 0
 
 
 def _run(protocol: Any, options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ COLOURS = ("#2f5fd0", "#c2571a", "#1d8a5f", "#a43a86", "#8a6d00", "#0b8296", "#6
 MARKERS = "os^Dv<>P"
 
 
-def render(draw: Callable[[Results, Any], None], results: Results) -> dict[str, bytes] | None:
+def render(draw: Callable[[Results, Any], None], results: Results, dpi: int = 150) -> dict[str, bytes] | None:
     """The figure as ``{"png": …, "svg": …}``; None if there was nothing to draw."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def render(draw: Callable[[Results, Any], None], results: Results) -> dict[str, 
         if not figure.axes:
             return None
         written = {}
-        for kind, options in (("png", {"dpi": 150}), ("svg", {"metadata": {"Date": None}})):
+        for kind, options in (("png", {"dpi": dpi}), ("svg", {"metadata": {"Date": None}})):
             stream = io.BytesIO()
             figure.savefig(stream, format=kind, **options)  # type: ignore[arg-type]
             written[kind] = stream.getvalue()

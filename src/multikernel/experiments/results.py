@@ -103,9 +103,14 @@ class Results:
             return math.nan
         return spread(scores, [record["n_test"] for record in self.records(setting, key)])
 
-    def value(self, name: str, key: str, setting: str) -> float:
-        """Mean of a list of numbers, such as ``fit_seconds``, of an entry in a setting."""
-        return mean([value for record in self.records(setting, key) for value in record[name]])
+    def all_records(self, key: str) -> list[Mapping[str, Any]]:
+        """Records of an entry in all settings."""
+        return [record for setting in self.protocol.settings for record in self.records(setting, key)]
+
+    def value(self, name: str, key: str, setting: str | None = None) -> float:
+        """Mean of a list of numbers, such as ``fit_seconds``, of an entry in a setting or in all."""
+        records = self.all_records(key) if setting is None else self.records(setting, key)
+        return mean([value for record in records for value in record[name]])
 
     def difference(self, key: str, other: str, setting: str | None = None) -> tuple[float, float, int]:
         """Mean and standard deviation of the difference of two entries' scores on the same splits, and how many."""

@@ -9,10 +9,11 @@ import math
 from collections.abc import Sequence
 
 from multikernel.compare.results import mean
-from multikernel.compare.table import cells, seconds
-from multikernel.experiments.protocol import Entry
+from multikernel.compare.table import cells, gap, seconds
+from multikernel.experiments.against import over_settings, over_splits, ranked
 from multikernel.experiments.remarks import about_times, remarks
 from multikernel.experiments.results import Results
+from multikernel.experiments.significance import holm
 
 COLUMNS = (
     "setting",
@@ -34,7 +35,7 @@ def csv_table(results: Results) -> str:
     writer.writerow(COLUMNS)
     for (setting, split, key), record in sorted(results.cells.items()):
         for k, score in enumerate(record["scores"]):
-            gap = record["gaps"][k]
+            relative = record["gaps"][k]
             writer.writerow(
                 [
                     setting,
@@ -42,7 +43,7 @@ def csv_table(results: Results) -> str:
                     key,
                     f"{score:.6f}",
                     f"{record['fit_seconds'][k]:.4g}",
-                    f"{gap:.3g}" if math.isfinite(gap) else "",
+                    f"{relative:.3g}" if math.isfinite(relative) else "",
                     f"{record['n_kernels'][k]:g}",
                     len(record["kernel_names"]),
                     json.dumps(record["parameters"][k]),
@@ -67,6 +68,7 @@ def tables(results: Results) -> list[tuple[str, Table]]:
     if len(results.protocol.settings) == 1:
         return [(results.protocol.metric.capitalize() + " in percent", _one_setting(results))]
     found = [(results.protocol.metric.capitalize() + " in percent", _many_settings(results))]
+    found.append((f"Over all: {results.protocol.setting_title}", _over_settings(results)))
     found.append(("Time of a fit", _of_values(results, "fit_seconds", seconds)))
     found.append(("Kernels used", _of_values(results, "n_kernels", lambda value: f"{value:.4g}", total=True)))
     return found
@@ -76,17 +78,18 @@ def _one_setting(results: Results) -> Table:
     (setting,) = results.protocol.settings
     comparison = results.comparison(setting)
     baseline = results.protocol.entries[0]
+    against = over_splits(results, setting)
     # figures of other data would mislead beside those of stand-ins
     published = not results.stand_in and any(entry.published for entry in results.protocol.entries)
     heads = ["method", "here", f"against {baseline.title}", "published", "fit time", "gap", "kernels", "chosen"]
     rows = []
     for entry in results.protocol.entries:
         method = results.method(setting, entry)
-        _, _, fit, gap, kernels, _, chosen = cells(comparison, method)
+        _, _, fit, certified, kernels, _, chosen = cells(comparison, method)
         score = score_text(results, entry.key, setting)
         score = f"failed: {method.error}" if method.error and not method.scores else score
-        against = "" if entry is baseline else _difference(results, entry, baseline)
-        rows.append([entry.title, score, against, entry.published or "–", fit, gap, kernels, chosen])
+        difference = against.get(entry.key, "")
+        rows.append([entry.title, score, difference, entry.published or "–", fit, certified, kernels, chosen])
     if not published:
         del heads[3]
         for row in rows:
@@ -94,17 +97,34 @@ def _one_setting(results: Results) -> Table:
     return heads, rows
 
 
-def _difference(results: Results, entry: Entry, baseline: Entry) -> str:
-    """Paired over splits, with the p-value of a t-test where there are three or more."""
-    centre, deviation, count = results.difference(entry.key, baseline.key)
-    if not math.isfinite(centre):
-        return "–"
-    text = f"{100 * centre:+.1f}"
-    if count >= 3 and deviation > 0:
-        from scipy.stats import t
-
-        text += f" (p = {2 * t.sf(abs(centre) / (deviation / math.sqrt(count)), count - 1):.2f})"
-    return text
+def _over_settings(results: Results) -> Table:
+    """Means over settings, ranks, and wins against the first entry with a sign test corrected for all entries."""
+    baseline, *others = results.protocol.entries
+    found = {entry.key: over_settings(results, entry.key, baseline.key) for entry in others}
+    corrected = holm({key: test[3] for key, test in found.items()})
+    ranks = ranked(results)
+    against = f"better / equal / worse than {baseline.title}"
+    heads = ["method", "mean", "mean rank", against, "sign test p", "fit time", "largest gap", "kernels used"]
+    rows = []
+    for entry in results.protocol.entries:
+        of = [results.value(name, entry.key) for name in ("fit_seconds", "n_kernels")]
+        gaps = [g for r in results.all_records(entry.key) for g in r["gaps"] if math.isfinite(g)]
+        wins = found.get(entry.key)
+        score = results.score(entry.key)
+        rank = ranks.ranks.get(entry.key, math.nan) if ranks else math.nan
+        rows.append(
+            [
+                entry.title,
+                f"{100 * score:.1f}" if math.isfinite(score) else "–",
+                f"{rank:.1f}" if math.isfinite(rank) else "–",
+                " / ".join(map(str, wins[:3])) if wins else "",
+                f"{corrected[entry.key]:.2f}" if wins else "",
+                seconds(of[0]),
+                gap(max(gaps, default=math.nan)),
+                f"{of[1]:.1f}" if math.isfinite(of[1]) else "–",
+            ]
+        )
+    return heads, rows
 
 
 def _many_settings(results: Results) -> Table:
