@@ -5,8 +5,9 @@
 "speed": binary problems, RBF kernels in single precision, relative duality gap 1e-3; kernels in memory, their
 combination on the clock. U = median time of SVC(kernel="precomputed") on their average, made beforehand, same run.
 "many": the kernels of the SimpleMKL paper (gaussians of 10 widths, polynomials of 3 degrees, on all and on each
-single feature) on Sonar and Ionosphere. "path": solutions along C and p beside separate fits. Compilation is off the
-clock. Real data need MULTIKERNEL_DATA to name their folder and are left out without it.
+single feature) on Sonar and Ionosphere. "path": solutions along C and p beside separate fits, from features, from an
+array of kernels, and from kernels in memory that need no more checks. Compilation is off the clock. Real data need
+MULTIKERNEL_DATA to name their folder and are left out without it.
 """
 
 from __future__ import annotations
@@ -52,20 +53,23 @@ def load(name: str, n: int | None) -> tuple[np.ndarray, np.ndarray] | None:
     return (X - X.mean(0)) / (X.std(0) + 1e-12), y
 
 
-def rbf_stack(X: np.ndarray, n_kernels: int) -> DenseStack:
-    """RBF kernels on all features and on halves and quarters of them, several widths, single precision."""
-    d = X.shape[1]
+def rbf_kernels(d: int, n_kernels: int) -> list:
+    """RBF kernels on all of d features and on halves and quarters of them, several widths."""
     parts = [slice(0, d), slice(0, d // 2), slice(d // 2, d), slice(0, d // 4), slice(d // 4, d // 2)]
-    kernels = [RBF(bandwidth=f"{w}*mean", columns=part) for w in (0.25, 1, 4, 16) for part in parts][:n_kernels]
+    return [RBF(bandwidth=f"{w}*mean", columns=part) for w in (0.25, 1, 4, 16) for part in parts][:n_kernels]
+
+
+def rbf_stack(X: np.ndarray, n_kernels: int) -> DenseStack:
+    """Those kernels, in single precision."""
     X = X.astype(np.float32)
-    family = KernelFamily.fit(kernels, X)
+    family = KernelFamily.fit(rbf_kernels(X.shape[1], n_kernels), X)
     return DenseStack.owning(family.evaluate(X), family.names)
 
 
-def fit(model: MKLClassifier, stack: DenseStack, y: np.ndarray) -> MKLClassifier:
+def fit(model: MKLClassifier, X, y: np.ndarray) -> MKLClassifier:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return clone(model).fit(stack, y)
+        return clone(model).fit(X, y)
 
 
 def bench_speed(n: int, n_kernels: int, repeats: int) -> None:
@@ -136,24 +140,29 @@ def bench_path(repeats: int) -> None:
     for name in ("simulated", "spam"):
         data = load(name, 800)
         if data is not None:
-            stack = rbf_stack(data[0], 20)
-            compare_path(name, stack, data[1], "C", np.logspace(-2, 3, 11), repeats)
-            compare_path(name, stack, data[1], "p", np.array([1, 1.05, 1.25, 1.5, 2, 3, 4, 8]), repeats)
+            X, y = data
+            stack = rbf_stack(X, 20)
+            array = np.ascontiguousarray(np.moveaxis(stack.to_array(), 0, -1))
+            for what, kernels, given in (
+                ("features", rbf_kernels(X.shape[1], 20), X.astype(np.float32)),
+                ("array", "precomputed", array),
+                ("checked stack", "precomputed", stack),
+            ):
+                model = MKLClassifier(kernels, C=10.0, psd="ignore" if given is stack else "raise")
+                title = f"{name:10s} {what:14s}"
+                compare_path(title, model, given, y, "C", np.logspace(-2, 3, 11), repeats)
+                compare_path(title, model, given, y, "p", np.array([1, 1.05, 1.25, 1.5, 2, 3, 4, 8]), repeats)
 
 
-def compare_path(
-    name: str, stack: DenseStack, y: np.ndarray, parameter: str, values: np.ndarray, repeats: int
-) -> None:
-    model = MKLClassifier("precomputed", C=10.0, psd="ignore")
-
+def compare_path(title: str, model, X, y: np.ndarray, parameter: str, values: np.ndarray, repeats: int) -> None:
     def separate_fits() -> None:
         for value in values:
-            fit(clone(model).set_params(**{parameter: float(value)}), stack, y)
+            fit(clone(model).set_params(**{parameter: float(value)}), X, y)
 
-    together, _ = median_seconds(lambda: mkl_path(model, stack, y, **{parameter: values}), repeats)
+    together, _ = median_seconds(lambda: mkl_path(model, X, y, **{parameter: values}), repeats)
     apart, _ = median_seconds(separate_fits, repeats)
     print(
-        f"{name:12s} path along {parameter}, {len(values)} values: {together:.2f} s, separate fits {apart:.2f} s, "
+        f"{title} path along {parameter}, {len(values)} values: {together:.2f} s, separate fits {apart:.2f} s, "
         f"ratio {together / apart:.2f}",
         flush=True,
     )

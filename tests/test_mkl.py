@@ -8,7 +8,7 @@ import pytest
 from mkl_problems import conic_optimum, make_kernels
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -236,3 +236,28 @@ def test_a_path_is_drawn_over_its_values(cancer):
     assert display.ax_.get_xlabel() == "C"
     assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["1", "10"]
     assert_allclose(display.lines_[0].get_ydata(), display.weights[:, 0])
+
+
+@pytest.mark.parametrize(("before", "after"), [(2.0, 1.0), (1.0, 2.0), (np.inf, 1.5)])
+def test_a_warm_start_from_another_norm_has_weights_of_this_one(cancer, before, after):
+    X, y, kernels = cancer
+    model = MKLClassifier(kernels, p=before, warm_start=True).fit(X, y)
+    model.set_params(p=after).fit(X, y)
+    alone = MKLClassifier(kernels, p=after).fit(X, y)
+    assert_allclose((model.weights_**after).sum(), 1.0, rtol=1e-6)
+    assert_allclose(model.objective_, alone.objective_, rtol=2e-3)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_single_precision_does_not_keep_a_huge_C_from_its_tolerance(p):
+    X, y = make_classification(300, n_features=12, n_informative=4, flip_y=0.1, random_state=0)
+    squares = (X**2).sum(axis=1)
+    D = np.maximum(squares[:, None] + squares - 2.0 * X @ X.T, 0.0)
+    K = np.stack([np.exp(-D / width) for width in (20.0, 100.0, 500.0, 2500.0)], axis=-1)
+    model = MKLClassifier("precomputed", p=p, C=1e5, psd="ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        single = clone(model).fit(K.astype(np.float32), y)
+        double = clone(model).fit(K.astype(np.float32).astype(np.float64), y)
+    assert single.dual_gap_ <= 1e-3 * single.objective_
+    assert_allclose(single.objective_, double.objective_, rtol=2e-3)

@@ -28,10 +28,11 @@ class WeightedSum:
     """``Σ_j weights_j K_j``: the kernel of every MKL method that is linear in its weights."""
 
     weights: NDArray[np.float64]
+    dtype: type | None = None  # of the sum; that of the stack by default
 
     def combine(self, stack: GramStack) -> NDArray:
         """The combined kernel, shape (rows, columns)."""
-        return stack.combine(self.weights)
+        return stack.combine(self.weights, self.dtype)
 
     def diagonal(self, stack: GramStack) -> NDArray[np.float64]:
         """Its diagonal, shape (rows,)."""
@@ -121,6 +122,7 @@ def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArr
     The other half is for the stack itself (a lazy one has its cache there).
     """
     memory //= 2
-    if stack.shape[0] * stack.shape[1] * stack.dtype.itemsize <= memory:
+    itemsize = np.dtype(getattr(combination, "dtype", None) or stack.dtype).itemsize
+    if stack.shape[0] * stack.shape[1] * itemsize <= memory:
         return combination.combine(stack)
     return CombinedKernel(stack, combination)

@@ -15,6 +15,10 @@ from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.operators import KernelOperator, as_operator
 from multikernel.weight_sets import WeightSet
 
+# How much of the tolerance of an SVM its gap may be, computed from the kernels themselves, before the rounding of the
+# combined kernel is to blame.
+ROUNDING = 2.0
+
 
 class MinMaxProblem:
     """``min over g in G of J(g) = max over alpha in A of  linear(alpha) - ½ Σ_j g_j q_j(alpha)``.
@@ -41,6 +45,9 @@ class MinMaxProblem:
         self.stack, self.inner, self.weight_set, self.memory = stack, inner, weight_set, memory
         self._last: tuple[NDArray, NDArray] | None = None
         self._kernel: tuple[NDArray, Any] | None = None
+        # Single precision will do until it keeps an SVM from its tolerance.
+        self._dtype: type | None = None
+        self._solved: tuple[NDArray, float] | None = None
 
     @property
     def n_kernels(self) -> int:
@@ -66,13 +73,15 @@ class MinMaxProblem:
                 self.inner.linear(alpha) - 0.5 * float(alpha @ operator.matvec(alpha)) > enough
             )
         value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False, **options)
-        return float(np.sum(value)), alpha
+        total = float(np.sum(value))
+        self._solved = alpha, tol * abs(total)
+        return total, alpha
 
     def kernel(self, weights: NDArray) -> NDArray | KernelOperator:
         """The kernel of ``weights``, remembered until others are asked for."""
         if self._kernel is None or not np.array_equal(self._kernel[0], weights):
             self._kernel = None  # two at once may not fit
-            self._kernel = np.array(weights), one_kernel(self.stack, WeightedSum(weights), self.memory)
+            self._kernel = np.array(weights), one_kernel(self.stack, WeightedSum(weights, self._dtype), self.memory)
         return self._kernel[1]
 
     def forget_kernel(self) -> None:
@@ -107,7 +116,18 @@ class MinMaxProblem:
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""
         scores = np.tensordot(weights, self.scores(alpha), axes=1)
-        return Certificate(self.inner.certificate(scores, alpha).primal, self.lower_bound(alpha))
+        primal, dual = self.inner.certificate(scores, alpha).primal, self.lower_bound(alpha)
+        if self.stack.dtype != np.float64 and self._dtype is None:
+            self._watch_rounding(weights, alpha, primal)
+        return Certificate(primal, dual)
+
+    def _watch_rounding(self, weights: NDArray, alpha: NDArray, primal: float) -> None:
+        """Combine kernels in double precision from now on if the SVM is further from its optimum than was asked."""
+        if self._solved is None or self._solved[0] is not alpha:
+            return
+        linear, q = self.cut(alpha)
+        if primal - (linear - 0.5 * float(weights @ q)) > ROUNDING * self._solved[1]:
+            self._dtype, self._kernel = np.float64, None
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> Any:
         """The bias with the least loss; one per label."""

@@ -215,6 +215,8 @@ class MKLClassifier(KernelSVMClassifier):
         if self.groups is not None:
             GROUP_SOLVERS[self.solver](problem, monitor, start, **options)
         else:
+            if start is not None:  # perhaps from another p, whose weights prove nothing here
+                start = problem.weight_set.settle(start[0]), start[1]
             one_task = isinstance(problem.inner, CSVM)
             solver = find_solver(self.solver, float(self.p), problem.n_kernels, one_task=one_task)
             solver.run(problem, monitor, start, **options)

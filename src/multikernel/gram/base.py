@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from multikernel.threads import over_rows
 
@@ -95,11 +95,11 @@ class GramStack(ABC):
             array[:, indices] = block
         return array
 
-    def combine(self, weights: ArrayLike) -> NDArray:
-        """``Σ_j weights_j K_j``, shape (rows, columns), in the stack's precision."""
+    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None) -> NDArray:
+        """``Σ_j weights_j K_j``, shape (rows, columns), in the stack's precision unless ``dtype`` says otherwise."""
         weights = self._check_weights(weights)
         used = np.flatnonzero(weights)
-        total = np.zeros(self.shape[:2], dtype=self.dtype)
+        total = np.zeros(self.shape[:2], dtype=self.dtype if dtype is None else dtype)
         if not len(used):
             return total
         for indices, block in self.take(kernels=used).blocks():

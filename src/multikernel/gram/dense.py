@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from multikernel.gram.base import (
     GramStack,
@@ -141,13 +141,13 @@ class DenseStack(GramStack):
 
     # -- the four operations, at memory speed ---------------------------------------------------------------------
 
-    def combine(self, weights: ArrayLike) -> NDArray:
+    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None) -> NDArray:
         from multikernel.compiled import gram as compiled
 
         weights = self._check_weights(weights)
         used = np.flatnonzero(weights)
         array, kernels, weights = self._array, self._kernels[used], weights[used]
-        out = np.empty(self.shape[:2], dtype=self.dtype)
+        out = np.empty(self.shape[:2], dtype=self.dtype if dtype is None else dtype)
         work = out.size * len(used)
         if self._columns is not None:
             arguments = (array, kernels, self._row_ids(), self._columns, weights, out)

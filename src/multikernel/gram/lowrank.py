@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from multikernel.gram.base import GramStack, format_bytes, same_indices, unique_names
 
@@ -82,11 +82,12 @@ class LowRankStack(GramStack):
     def diagonal(self) -> NDArray[np.float64]:
         return np.stack([np.einsum("ir,ir->i", f, f, dtype=np.float64) for f in self.row_features])
 
-    def combine(self, weights: ArrayLike) -> NDArray:
+    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None) -> NDArray:
         weights = self._check_weights(weights)
-        total = np.zeros(self.shape[:2], dtype=self.dtype)
+        total = np.zeros(self.shape[:2], dtype=self.dtype if dtype is None else dtype)
         for k in np.flatnonzero(weights):
-            total += (self.row_features[k] * self.dtype.type(weights[k])) @ self.column_features[k].T
+            left, right = (f[k].astype(total.dtype, copy=False) for f in (self.row_features, self.column_features))
+            total += (left * total.dtype.type(weights[k])) @ right.T
         return total
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
