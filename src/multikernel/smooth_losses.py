@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logsumexp, softmax
@@ -31,6 +33,7 @@ class SmoothLoss:
     code: int  # what compiled loops know it by
     smoothness: float
     width: float = 1.0  # of the part that is curved, where there is a choice
+    separable = True  # whether it is a sum over scores
 
     def __init__(self, targets: ArrayLike, sample_weight: ArrayLike | None = None):
         targets = np.asarray(targets, dtype=np.float64)
@@ -48,6 +51,12 @@ class SmoothLoss:
     def n_scores(self) -> int:
         """Scores of a sample, T."""
         return self.targets.shape[1]
+
+    def column(self, t: int) -> SmoothLoss:
+        """The part of score t alone, for a loss that is separable."""
+        part = copy.copy(self)
+        part.targets = np.ascontiguousarray(self.targets[:, [t]])
+        return part
 
     def value(self, scores: NDArray) -> float:
         """The loss at ``scores`` of shape (n, T)."""
@@ -78,6 +87,14 @@ class SmoothLoss:
         slopes = np.zeros_like(dual)
         np.divide(-dual, self.importance[:, None], out=slopes, where=counts[:, None])
         return -float(self.importance[counts] @ self.conjugate(slopes)[counts])
+
+    def dual_box(self) -> tuple[NDArray, NDArray, NDArray] | None:
+        """p, lo, hi of shape (n, T) with ``ℓ*(-u) = u² / (2 smoothness) - p u`` for lo <= u <= hi, else infinite.
+
+        Then the dual at fixed weights is a quadratic program with bounds. None where the conjugate is no parabola, or
+        there is nothing to bound.
+        """
+        return None
 
     # -- one entry per sample ----------------------------------------------------------------------------------------
 
@@ -158,6 +175,13 @@ class SquaredHinge(SmoothLoss):
         value = (0.25 * share**2 - share).sum(axis=1)
         return np.where((share >= -ROUNDING).all(axis=1), value, np.inf)
 
+    def dual_box(self) -> tuple[NDArray, NDArray, NDArray]:
+        # at the optimum no sample loses more than all do at zero scores, which is 1: (1 - z)² <= 1 / c
+        counts = self.importance > 0.0
+        most = np.divide(2.0, np.sqrt(self.importance), out=np.zeros_like(self.importance), where=counts)
+        most = self.targets * most[:, None]
+        return self.targets, np.minimum(most, 0.0), np.maximum(most, 0.0)
+
 
 class SmoothedHinge(SmoothLoss):
     """The hinge loss with its kink made round: a parabola over margins from ``1 - width`` to 1.
@@ -203,6 +227,9 @@ class SmoothedHinge(SmoothLoss):
         value = (0.5 * self.width * share**2 - share).sum(axis=1)
         return np.where(((share >= -ROUNDING) & (share <= 1.0 + ROUNDING)).all(axis=1), value, np.inf)
 
+    def dual_box(self) -> tuple[NDArray, NDArray, NDArray]:
+        return self.targets, np.minimum(self.targets, 0.0), np.maximum(self.targets, 0.0)
+
 
 class SoftmaxLoss(SmoothLoss):
     """``log Σ_r exp(f_r) - f_y``, the logistic loss of several classes; ``targets`` is one at the class, else zero.
@@ -215,7 +242,7 @@ class SoftmaxLoss(SmoothLoss):
     1.098612
     """
 
-    code, smoothness = 3, 0.5
+    code, smoothness, separable = 3, 0.5, False
 
     def losses(self, scores: NDArray) -> NDArray[np.float64]:
         return logsumexp(scores, axis=1) - (self.targets * scores).sum(axis=1)
@@ -310,6 +337,10 @@ class HuberLoss(SmoothLoss):
     def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
         value = (slopes * self.targets + 0.5 * slopes**2).sum(axis=1)
         return np.where((np.abs(slopes) <= self.width * (1.0 + ROUNDING)).all(axis=1), value, np.inf)
+
+    def dual_box(self) -> tuple[NDArray, NDArray, NDArray]:
+        bound = np.full_like(self.targets, self.width)
+        return self.targets, -bound, bound
 
     def best_constant(self) -> NDArray[np.float64]:
         """The constant scores of least loss, shape (T,)."""

@@ -12,10 +12,17 @@ from multikernel.gram import GramStack, parse_memory
 from multikernel.monitor import Result
 from multikernel.smooth import SmoothProblem
 from multikernel.smooth_losses import SmoothLoss
-from multikernel.solvers.svrg import lbfgs, svrg
+from multikernel.solvers.smooth_newton import smooth_newton
+from multikernel.solvers.svrg import lbfgs, svrg, svrg_alone
 from multikernel.solvers.svrg_paper import svrg_paper
 
-SOLVERS: dict[str, Callable[..., None]] = {"auto": svrg, "paper": svrg_paper, "lbfgs": lbfgs}
+SOLVERS: dict[str, Callable[..., None]] = {
+    "auto": svrg,
+    "svrg": svrg_alone,
+    "paper": svrg_paper,
+    "lbfgs": lbfgs,
+    "newton": smooth_newton,
+}
 
 
 class SmoothMKL(KernelMachine):

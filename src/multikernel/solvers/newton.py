@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,7 @@ def newton(
     start: tuple[NDArray, NDArray] | None = None,
     *,
     max_iter: int = 200,
+    second_derivatives: Callable[..., NDArray] | None = None,
 ) -> None:
     """Minimise a quadratic model of J over the set of weights, again and again [CR08, sect. 4].
 
@@ -72,9 +74,14 @@ def newton(
         Where to start.
     max_iter : int
         Largest number of quadratic models.
+    second_derivatives : callable, optional
+        Those of J for problems other than SVMs, called as :func:`curvature`, which is the default.
     """
     weights, alpha = problem.start() if start is None else start
+    derivatives = curvature if second_derivatives is None else second_derivatives
     tol = InnerTolerance(monitor)
+    if start is not None:  # maybe the solution already, which an inexact SVM would hide
+        tol.value = tol.least
     ridge, previous, by_planes, slow = LEAST_RIDGE, np.inf, False, 0
     has_sum = problem.weight_set.total is not None
     planes = CuttingPlaneModel(problem.n_kernels, problem.weight_set, "lp") if has_sum else None
@@ -100,7 +107,7 @@ def newton(
             continue
         # 1. the quadratic model on kernels in use or about to be, 2. its minimum in the set
         gradient = -0.5 * problem.quadratic_forms(best.alpha)
-        target, ridge = _target(problem, best, gradient, monitor.certificate, ridge)
+        target, ridge = _target(problem, best, gradient, monitor.certificate, ridge, derivatives)
         # 3. as far towards it as J falls
         moved = _search(problem, best, target, gradient, tol.value)
         if moved is None:
@@ -118,7 +125,12 @@ def _evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float
 
 
 def _target(
-    problem: MinMaxProblem, point: Point, gradient: Vector, known: Certificate, ridge: float
+    problem: MinMaxProblem,
+    point: Point,
+    gradient: Vector,
+    known: Certificate,
+    ridge: float,
+    derivatives: Callable[..., NDArray],
 ) -> tuple[Vector, float]:
     """Least point of the quadratic model in the set, and the ridge of its curvature.
 
@@ -132,7 +144,7 @@ def _target(
     ridge = max(ridge / RIDGE_FACTOR, LEAST_RIDGE)
     while True:
         most_free = ROUGH_FREE if known.relative_gap > FINE else MOST_FREE
-        H = curvature(problem, point.weights, point.alpha, chosen, ridge=ridge, most_free=most_free)
+        H = derivatives(problem, point.weights, point.alpha, chosen, ridge=ridge, most_free=most_free)
         best = _minimise_model(H, slopes, weights, allowed)
         step = best - weights
         promised = -float(slopes @ step + 0.5 * step @ H @ step)

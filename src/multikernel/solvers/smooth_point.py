@@ -34,7 +34,7 @@ class Point:
     gradient, image : ndarrays of shape (n, T)
         Coefficients of the gradient, and K(d) times them.
     dual : ndarray of shape (n, T)
-        The dual point.
+        The dual point: that of the scores, or ``lam alpha`` if it proves more.
     gap : float
         Objective minus the dual value with these weights.
     """
@@ -61,7 +61,12 @@ class Point:
         self.image = problem.scores(self.weights, self.gradient)
         # K dual = lam K alpha - K gradient: no further product
         norm = float(np.vdot(self.dual, lam * self.scores - self.image))
-        self.gap = self.value - problem.loss.dual_value(self.dual) + norm / (2.0 * lam)
+        bound = problem.loss.dual_value(self.dual) - norm / (2.0 * lam)
+        # the coefficients themselves are a dual point, too, where they are within their bounds
+        other = problem.own_bound(self.alpha, self.scores)
+        if other > bound:
+            self.dual, bound = lam * self.alpha, other
+        self.gap = self.value - bound
 
     def newton(self, max_products: int) -> Direction:
         """Newton's direction by conjugate gradients in the norm of w; each iteration is one product with the kernel.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from multikernel.monitor import Monitor
 from multikernel.smooth import SmoothProblem, as_matrix
+from multikernel.solvers.smooth_newton import affordable, epoch_cost, smooth_newton, step_cost
 from multikernel.solvers.smooth_point import Memory, Point
 from multikernel.solvers.svrg_steps import epoch, largest_curvature
 from multikernel.solvers.table import generator
@@ -27,6 +28,8 @@ MEMORY = 5
 LONGEST = 20.0
 # Products with the kernel that a Newton direction may cost, once epochs alone gain less than half.
 MAX_PRODUCTS = 100
+# Newton steps that a problem takes about, and epochs over which the pace is measured.
+NEWTON_STEPS, FEWEST = 10, 5
 
 
 def svrg(
@@ -37,19 +40,17 @@ def svrg(
     max_iter: int = 1000,
     random_state: Any = None,
 ) -> None:
-    """Epochs of variance-reduced steps, weights in closed form between them; the monitor has the result.
+    """Epochs of variance-reduced steps with help, weights in closed form between them; the monitor has the result.
 
-    As in [AOJS16, alg. 1] an epoch holds the weights d fixed, and a kernel's step grows with its weight; but
+    As :func:`svrg_alone`, but
 
-    - the step of kernel j is ``h d_j``, so that one alpha serves all kernels (see
-      :func:`multikernel.solvers.svrg_steps.epoch`), and an epoch is one pass over the samples in random order;
-    - h starts at 1/L, L bounding the curvature of any one sample; it grows after an epoch that lowered the objective,
-      and shrinks after one that did not;
     - what an epoch moved is one direction, the full gradient and the last few moves are others: the best point in the
       space that they span costs O(n) to find, because all their scores are known. So the objective never rises while
-      weights are fixed. Where an epoch gained less than half of the gap, because the condition is bad, Newton's
-      direction by conjugate gradients takes the place of the gradient;
-    - weights move when the gap that they leave if held fixed is a share of the whole gap, see :class:`WeightSearch`.
+      weights are fixed;
+    - where epochs at their pace would take longer than Newton steps, because the condition is bad,
+      :func:`multikernel.solvers.smooth_newton.smooth_newton` goes on. Where such steps cannot be afforded (several
+      classes with the softmax loss, or too many samples), and an epoch gained less than half of the gap, Newton's
+      direction by conjugate gradients takes the place of the gradient.
 
     Parameters
     ----------
@@ -63,27 +64,111 @@ def svrg(
     random_state : int, Generator or RandomState, optional
         Order of the samples.
     """
-    rng = generator(random_state)
-    n = len(problem.loss)
-    size, last_gap, slow = 1.0, np.inf, False  # step in units of 1 / L
+    epochs = Epochs(problem, random_state)
+    pace = Pace(problem, monitor) if affordable(problem) else None
+    last_gap, slow = np.inf, False
 
     def advance(point: Point, memory: Memory) -> None:
-        nonlocal size, last_gap, slow
-        curvature = largest_curvature(problem, point.weights)
-        step = min(size / (curvature + problem.lam), 0.5 / problem.lam)
-        moved = epoch(
-            problem, point.weights, point.alpha, point.scores, point.image - problem.lam * point.scores,
-            rng.permutation(n), step,
-        )  # fmt: skip
-        lower = point.value_at(*moved) < point.value
-        size *= GROWTH if lower else CUT
+        nonlocal last_gap, slow
+        moved, _ = epochs.next(point)
         directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
         slow = slow or point.gap > 0.5 * last_gap
         last_gap = point.gap
-        directions.append(point.newton(MAX_PRODUCTS) if slow else (point.gradient, point.image))
+        by_products = pace is None and slow
+        directions.append(point.newton(MAX_PRODUCTS) if by_products else (point.gradient, point.image))
         memory.add(point.search(directions))
 
+    left = _alternate(problem, monitor, start, advance, max_iter, pace)
+    if left is not None:
+        smooth_newton(problem, monitor, left, max_iter=max_iter)
+
+
+def svrg_alone(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    random_state: Any = None,
+) -> None:
+    """Epochs of variance-reduced steps and nothing else, weights in closed form between; the monitor has the result.
+
+    As in [AOJS16, alg. 1] an epoch holds the weights d fixed, and a kernel's step grows with its weight; but
+
+    - the step of kernel j is ``h d_j``, so that one alpha serves all kernels (see
+      :func:`multikernel.solvers.svrg_steps.epoch`), and an epoch is one pass over the samples in random order;
+    - h starts at 1/L, L bounding the curvature of any one sample; it grows after an epoch that lowered the objective,
+      and shrinks after one that did not, which is left out;
+    - weights move when the gap that they leave if held fixed is a share of the whole gap, see :class:`WeightSearch`.
+
+    Parameters
+    ----------
+    problem, monitor, start, max_iter, random_state
+        As for :func:`svrg`.
+    """
+    epochs = Epochs(problem, random_state)
+
+    def advance(point: Point, memory: Memory) -> None:
+        moved, lower = epochs.next(point)
+        if lower:
+            point.alpha, point.scores = moved
+
     _alternate(problem, monitor, start, advance, max_iter)
+
+
+class Epochs:
+    """Epochs over all samples in random order, with a step size that adapts.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    random_state : int, Generator or RandomState, optional
+        Order of the samples.
+    """
+
+    def __init__(self, problem: SmoothProblem, random_state: Any = None):
+        self.problem, self.rng = problem, generator(random_state)
+        self.size = 1.0  # of a step in units of 1 / L
+
+    def next(self, point: Point) -> tuple[tuple[NDArray, NDArray], bool]:
+        """Coefficients and scores after an epoch from ``point``, and whether they have a lower objective."""
+        problem = self.problem
+        curvature = largest_curvature(problem, point.weights)
+        step = min(self.size / (curvature + problem.lam), 0.5 / problem.lam)
+        moved = epoch(
+            problem, point.weights, point.alpha, point.scores, point.image - problem.lam * point.scores,
+            self.rng.permutation(len(problem.loss)), step,
+        )  # fmt: skip
+        lower = point.value_at(*moved) < point.value
+        self.size *= GROWTH if lower else CUT
+        return moved, lower
+
+
+class Pace:
+    """Tells when Newton steps promise to be quicker than the epochs that are left at their pace.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    monitor : Monitor
+        Knows the gap, and its goal.
+    """
+
+    def __init__(self, problem: SmoothProblem, monitor: Monitor):
+        self.monitor = monitor
+        self.worth = max(NEWTON_STEPS * step_cost(problem) / epoch_cost(problem), FEWEST)
+        self._seen: list[tuple[int, float]] = []
+
+    def too_slow(self, count: int) -> bool:
+        """Whether to leave, after ``count`` epochs."""
+        gap = max(self.monitor.certificate.relative_gap, 1e-300)
+        self._seen.append((count, gap))
+        earlier = [(c, g) for c, g in self._seen if c <= count - FEWEST]
+        if not earlier:
+            return False
+        since, before = earlier[-1]
+        fall = np.log(before / gap) / (count - since)  # of the logarithm, an epoch
+        return np.log(gap / self.monitor.tol) > self.worth * max(fall, 0.0)
 
 
 def lbfgs(
@@ -120,8 +205,12 @@ def _alternate(
     start: tuple[NDArray, NDArray] | None,
     advance: Callable[[Point, Memory], None],
     max_iter: int,
-) -> None:
-    """``advance`` until the gap at these weights is small beside the whole, then move the weights."""
+    pace: Pace | None = None,
+) -> tuple[NDArray, NDArray] | None:
+    """``advance`` until the gap at these weights is small beside the whole, then move the weights.
+
+    Returns where it stands if ``pace`` says that this takes too long, None if it is over.
+    """
     weights, alpha = problem.start() if start is None else (np.array(start[0]), as_matrix(start[1]))
     search = WeightSearch(problem, weights)
     point, memory = Point(problem, search.weights, alpha), Memory(MEMORY)
@@ -132,15 +221,18 @@ def _alternate(
         since += 1
         if point.gap > goal and since < MAX_EPOCHS and count < max_iter:
             continue
-        monitor.notes = {"epoch": count}
+        monitor.notes = {"epoch": count, "passes": problem.passes}
         if monitor(point.weights, point.alpha) or count == max_iter:
-            return
+            return None
+        if pace is not None and pace.too_slow(count):
+            return point.weights, point.alpha
         gap = max(monitor.history[-1]["gap"], monitor.tol * abs(point.value))
         moved = search.next(problem.squares(point.dual), point.value)
         if not np.array_equal(moved, point.weights):
             point = point.at(moved)
             memory.renew(problem, moved)
         goal, since = search.share * gap, 0
+    return None
 
 
 class WeightSearch:

@@ -79,7 +79,7 @@ def svrg_paper(
         coef = steps.state.blocks()
         squares = np.maximum(np.einsum("fnt,fnt->f", problem.scores_of_blocks(coef), coef), 0.0)
         weights = problem.weight_set.weights(np.sqrt(squares))
-        monitor.notes = {"epoch": count, "passes": float(last.max()) / n}
+        monitor.notes = {"epoch": count, "passes": problem.passes}
         if stop or monitor(weights, coef):
             break
     _share_alpha(problem, monitor)
@@ -125,7 +125,7 @@ def _epoch(problem, monitor, steps, coef, settings, rng) -> bool:
         if first + PASSES * n < total:
             now = steps.state.blocks()
             squares = np.maximum(np.einsum("fnt,fnt->f", problem.scores_of_blocks(now), now), 0.0)
-            monitor.notes = {"passes": (first + PASSES * n) / n}
+            monitor.notes = {"passes": problem.passes}
             if monitor(problem.weight_set.weights(np.sqrt(squares)), now):
                 return True
     return False

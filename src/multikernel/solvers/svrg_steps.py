@@ -89,6 +89,7 @@ def epoch(
         Step size.
     """
     state = Steps(problem, scores, alpha[None], [step], [step * problem.lam], [len(order)])
+    problem.passes += len(order) / len(problem.loss)
     if isinstance(problem.stack, LowRankStack):
         from multikernel.compiled.svrg import feature_steps
 
@@ -126,6 +127,7 @@ class BlockSteps:
     def begin(self, coef: NDArray, step: NDArray, decay: NDArray, stop: NDArray) -> Matrix:
         """Take a snapshot at the coefficients ``coef`` (F, n, T); returns its scores (n, T)."""
         problem = self.problem
+        problem.passes += 2.0  # scores, and the full gradient
         shares = problem.scores_of_blocks(coef)
         scores = shares.sum(axis=0)
         self.state = Steps(problem, scores, coef, step, decay, stop)
@@ -145,6 +147,7 @@ class BlockSteps:
     def run(self, order: NDArray[np.int64], first: int) -> None:
         """Steps on the samples of ``order``, the first of which is number ``first`` of its epoch."""
         state = self.state
+        self.problem.passes += len(order) / len(self.problem.loss)
         if self._rows is None:
             from multikernel.compiled.svrg import feature_steps
 
