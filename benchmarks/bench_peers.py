@@ -59,7 +59,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="*", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a method on a problem, warm-up included")
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds for a method on a problem, warm-up included"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path("peers"))
     parser.add_argument("--fresh", action="store_true")

@@ -9,7 +9,13 @@ import numpy as np
 from peers.methods import METHODS
 
 Results = dict[str, dict[str, dict[str, Any]]]
-COLOURS = {"scikit-learn": "0.3", "multikernel": "C0", "MKLpy": "C1", "himalaya": "C2", "scikit-multimodallearn": "C3"}
+COLOURS = {
+    "scikit-learn": "0.3",
+    "multikernel": "C0",
+    "MKLpy": "C1",
+    "himalaya": "C2",
+    "scikit-multimodallearn": "C3",
+}
 
 
 def table(results: Results) -> str:
@@ -78,7 +84,8 @@ def _panel(ax: Any, data: str, rows: dict[str, dict[str, Any]]) -> None:
     for name, row in done.items():
         x, y = row["seconds"] / unit, 100 * row["accuracy"]
         ax.plot(x, y, "o", color=COLOURS[METHODS[name].package])
-        ax.annotate(name.split("-", 1)[-1], (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
+        label = name if METHODS[name].environment == "here" else name.split("-", 1)[-1]
+        ax.annotate(label, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
     ax.axvline(1.0, color="0.85", zorder=0)
     ax.set(xscale="log", title=data, xlabel="time of a fit, SVC = 1")
     ax.margins(x=0.2)
