@@ -1,6 +1,6 @@
-"""The library beside its peers: scikit-learn, MKLpy, himalaya and scikit-multimodallearn, on the same kernels and cores.
+"""The library beside scikit-learn, MKLpy, himalaya and scikit-multimodallearn, on the same kernels and cores.
 
-    python benchmarks/bench_peers.py [--data NAME ...] [--methods NAME ...] [--limit 120] [--output peers] [--threads 2]
+    python benchmarks/bench_peers.py [--data NAME ...] [--methods NAME ...] [--limit 120] [--output peers] [--fresh]
 
 Every method runs in a process of its own, with the interpreter of its package: environments with pinned versions are
 made in a cache folder at the first run, and a package that cannot be installed is left out with the reason. All get

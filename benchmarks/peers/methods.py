@@ -110,25 +110,26 @@ def mklpy(make: Callable[[float], Any]) -> Callable:
     return prepare
 
 
-def _from_mklpy(name: str, **parameters: Any) -> Callable[[float], Any]:
+def _from_mklpy(name: str) -> Callable[[float], Any]:
     def make(C):
         from MKLpy import algorithms
         from sklearn.svm import SVC
 
         learner = SVC(kernel="precomputed", C=C)
-        return getattr(algorithms, name)(learner=learner, multiclass_strategy="ova", **parameters)
+        return getattr(algorithms, name)(learner=learner, multiclass_strategy="ova")
 
     return make
 
 
 MKLPY = {
-    "mklpy-average": ("AverageMKL", "one-vs-rest C-SVMs on the mean of the kernels", "AverageMKL", {}),
-    "mklpy-easymkl": ("EasyMKL", "weights from one margin problem (lam = 0.1), then a C-SVM; each class apart", "EasyMKL", {"lam": 0.1}),
-    "mklpy-pwmk": ("PWMK", "weights from each kernel's cross-validated accuracy, then a C-SVM; each class apart", "PWMK", {}),
-    "mklpy-cka": ("CKA", "weights from centred alignment with the labels, then a C-SVM; each class apart", "CKA", {}),
-}  # fmt: skip
-for _name, (_title, _optimises, _class, _parameters) in MKLPY.items():
-    method(_name, _title, "mklpy", "MKLpy", _optimises)(mklpy(_from_mklpy(_class, **_parameters)))
+    "AverageMKL": "one-vs-rest C-SVMs on the mean of the kernels",
+    "EasyMKL": "weights from one margin problem (lam = 0.1, its default), then a C-SVM; each class apart",
+    "PWMK": "weights from each kernel's cross-validated accuracy, then a C-SVM; each class apart",
+    "CKA": "weights from centred alignment with the labels, then a C-SVM; each class apart",
+}
+for _class, _optimises in MKLPY.items():
+    _name = f"mklpy-{_class.removesuffix('MKL').lower()}"
+    method(_name, _class, "mklpy", "MKLpy", _optimises)(mklpy(_from_mklpy(_class)))
 
 
 def himalaya(solver: str, parameters: dict[str, Any]) -> Callable:

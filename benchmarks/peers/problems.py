@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,13 @@ def flower17() -> dict[str, Any]:
 
 
 def breast_cancer() -> dict[str, Any]:
-    """Breast cancer: 3 widths on all and on each block of 10 of 30 features = 12 kernels, 380 samples, two classes."""
+    """Breast cancer: 3 widths on all and on each third of 30 features = 12 kernels, 380 samples, two classes."""
     X, y = load_breast_cancer(return_X_y=True)
     return _from_blocks(X, y, 3, 380, 1.0)
 
 
 def simulated() -> dict[str, Any]:
-    """Simulated: 3 widths on all and on each block of 10 of 40 features = 15 kernels, 2,000 samples, two classes."""
+    """Simulated: 3 widths on all and on each quarter of 40 features = 15 kernels, 2,000 samples, two classes."""
     X, y = make_classification(3000, n_features=40, n_informative=12, flip_y=0.05, class_sep=0.8, random_state=0)
     return _from_blocks(X, y, 4, 2000, 1.0)
 
@@ -71,7 +72,7 @@ def simulated() -> dict[str, Any]:
 def _from_blocks(X: np.ndarray, y: np.ndarray, blocks: int, n_train: int, C: float) -> dict[str, Any]:
     train, test = shuffled(y, n_train, 0)
     views = np.linspace(0, X.shape[1], blocks + 1).astype(int).tolist()
-    parts = [None, *(slice(a, b) for a, b in zip(views, views[1:]))]
+    parts = [None, *(slice(a, b) for a, b in pairwise(views))]
     stacks = from_features(X, [RBF(bandwidth=w, columns=part) for part in parts for w in WIDTHS], train, test)
     mean, deviation = X[train].mean(axis=0), X[train].std(axis=0)
     Z = (X - mean) / deviation
