@@ -93,28 +93,31 @@ def test_reaching_a_goal_is_interpolated_on_log_axes():
     assert first_reach(epochs, [1.0] * 4, 0.5) == np.inf
 
 
-def converging(rate) -> Results:
-    """OBSCURE's objective ``1 + 1/epochs^rate(F)`` above an optimum of 1, proved to a percent."""
+def converging(rate, final=0.61) -> Results:
+    """OBSCURE's objective ``1 + 1/epochs^rate(F)`` above an optimum of 1 that is proved; its errors fall likewise."""
     results = Results(replace(obscure_kernels.PROTOCOL, n_splits=2))
     for setting in obscure_kernels.PROTOCOL.settings:
         for split in range(2):
             for key, epochs in obscure_kernels.BUDGETS.items():
-                record = {"scores": [0.6], "objectives": [1.0 + epochs ** -rate(int(setting))]}
+                far = epochs ** -rate(int(setting))
+                record = {"scores": [final - 0.6 * far], "objectives": [1.0 + far]}
                 results.cells[setting, split, key] = {**record, "fit_seconds": [0.01 * epochs * int(setting)]}
-            proof = {"scores": [0.61], "objectives": [1 / 0.99], "gaps": [0.01], "fit_seconds": [1.0]}
+            proof = {"scores": [final], "objectives": [1 / 0.99], "gaps": [0.01], "fit_seconds": [1.0]}
             results.cells[setting, split, "sdca"] = proof
     return results
 
 
 def test_the_verdict_on_more_kernels_follows_from_epochs_needed():
-    faster, slower = converging(lambda F: 0.6 + 0.02 * F), converging(lambda F: 2.0 - 0.02 * F)
-    assert excess(faster, "e4", "10", 0, "sdca") == pytest.approx(4**-0.8)
-    assert obscure_kernels.epochs_needed(faster, "10") == pytest.approx(10 ** (1 / 0.8))
+    faster, slower = converging(lambda F: 0.7 + 0.02 * F), converging(lambda F: 2.0 - 0.02 * F)
+    assert excess(faster, "e4", "10", 0, "sdca") == pytest.approx(4**-0.9)
+    assert obscure_kernels.epochs_needed(faster, "10") == pytest.approx(obscure_kernels.NEAR ** (-1 / 0.9))
+    assert obscure_kernels.epochs_to_accuracy(faster, "10", 0.61 - 0.6 / 4**0.9) == pytest.approx(4.0)
     assert obscure_kernels.claims(faster)[0].verdict == HOLDS
     assert obscure_kernels.claims(slower)[0].verdict == FAILS
-    assert obscure_kernels.claims(faster)[1].verdict == HOLDS
+    assert "F^-0" in obscure_kernels.claims(faster)[0].evidence
     never = converging(lambda F: 0.01)
-    assert "more than 64" in obscure_kernels.claims(never)[0].evidence
+    assert "39: inf" in obscure_kernels.claims(never)[0].evidence
+    assert obscure_kernels.claims(never)[1].verdict == FAILS
 
 
 @pytest.mark.parametrize(("power", "verdict"), [(1.0, HOLDS), (2.0, FAILS)])

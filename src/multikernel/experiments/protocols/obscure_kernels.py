@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from multikernel.experiments import archives as a
@@ -16,7 +14,8 @@ BUDGETS = {f"e{epochs}": epochs for epochs in (1, 2, 4, 8, 16, 32, 64)}
 PROBLEM = {"p": 1.05, "C": 10.0, "random_state": 0}
 LONGEST = "e64"
 N_KERNELS = 39
-NEAR = 0.1  # of the optimum, in the objective
+NEAR = 0.25  # of the optimum, in the objective: what 64 epochs reach
+SLACK = 0.02  # below the accuracy of the worst optimum: one that all settings reach
 
 
 def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
@@ -34,11 +33,15 @@ def convergence_by_kernels(results: Results, figure) -> None:
 
 def epochs_needed(results: Results, setting: str) -> float:
     """Epochs until the objective is near its optimum, averaged over draws."""
-    found = []
-    for split in range(results.protocol.n_splits):
-        far = [excess(results, key, setting, split, "sdca") for key in BUDGETS]
-        found.append(first_reach(list(BUDGETS.values()), far, NEAR))
-    return float(np.mean(found))
+    splits = range(results.protocol.n_splits)
+    courses = [[excess(results, key, setting, split, "sdca") for key in BUDGETS] for split in splits]
+    return float(np.mean([first_reach(list(BUDGETS.values()), far, NEAR) for far in courses]))
+
+
+def epochs_to_accuracy(results: Results, setting: str, goal: float) -> float:
+    """Epochs until the mean accuracy over draws is that."""
+    errors = [1.0 - results.score(key, setting) for key in BUDGETS]
+    return first_reach(list(BUDGETS.values()), errors, 1.0 - goal)
 
 
 def claims(results: Results) -> list[Verdict]:
@@ -46,11 +49,13 @@ def claims(results: Results) -> list[Verdict]:
     if any(not results.scores(key, s) for s in settings for key in (*BUDGETS, "sdca")):
         return []
     counts, epochs = [float(s) for s in settings], [epochs_needed(results, s) for s in settings]
-    fewer, always = epochs[-1] < epochs[0], all(b <= c for c, b in pairwise(epochs))
+    goal = min(results.score("sdca", s) for s in settings) - SLACK
+    given = [epochs_to_accuracy(results, s, goal) for s in settings]
+    fewer = [epochs[-1] < epochs[0], given[-1] < given[0]]
     # an epoch costs what it does in the longest run
     seconds = [e * results.value("fit_seconds", LONGEST, s) / BUDGETS[LONGEST] for e, s in zip(epochs, settings)]
-    shown = [f"{s}: {e:.1f} ({t:.2g} s)" if e < np.inf else f"{s}: more than {BUDGETS[LONGEST]}"
-             for s, e, t in zip(settings, epochs, seconds)]  # fmt: skip
+    slopes = exponent(counts, epochs), exponent(counts, seconds)
+    listed = [", ".join(f"{s}: {e:.3g}" for s, e in zip(settings, values)) for values in (epochs, given, seconds)]
     lags = {
         key: [100 * (results.score("sdca", s) - results.score(key, s)) for s in settings] for key in ("e1", "e16")
     }
@@ -60,9 +65,10 @@ def claims(results: Results) -> list[Verdict]:
         Verdict(
             "OBSCURE takes fewer iterations when more kernels are given",
             "OJC10, Figure 2 (middle)",
-            HOLDS if fewer and always else IN_PART if fewer else FAILS,
-            f"epochs to {100 * NEAR:.0f} % above the optimum, by kernels: {', '.join(shown)}; epochs grow like "
-            f"F^{exponent(counts, epochs):.2f}, their time like F^{exponent(counts, seconds):.2f}",
+            HOLDS if all(fewer) else IN_PART if any(fewer) else FAILS,
+            f"epochs to {100 * NEAR:.0f} % above the optimum, by kernels: {listed[0]}; they grow like "
+            f"F^{slopes[0]:.2f}, and their seconds ({listed[2]}) like F^{slopes[1]:.2f}; epochs to a given "
+            f"accuracy of {100 * goal:.0f} %: {listed[1]}",
         ),
         Verdict(
             "Very few iterations are enough to reach good solutions",
