@@ -51,11 +51,11 @@ def setting_differences(results: Results, key: str, other: str) -> list[float]:
 def ranked(results: Results) -> Ranking | None:
     """Ranks over settings by mean score; None for fewer than three settings or entries.
 
-    Entries without a score in more than a tenth of the settings are left out, then settings that an entry lacks.
+    Entries without a score in more than a seventh of the settings are left out, then settings that an entry lacks.
     """
     settings = results.protocol.settings
     scores = {e.key: {s: results.score(e.key, s) for s in settings} for e in results.protocol.entries}
-    kept = {k: v for k, v in scores.items() if sum(map(math.isfinite, v.values())) >= 0.9 * len(settings)}
+    kept = {k: v for k, v in scores.items() if sum(map(math.isfinite, v.values())) >= 6 / 7 * len(settings)}
     whole = [s for s in settings if kept and all(math.isfinite(v[s]) for v in kept.values())]
     if len(kept) < 3 or len(whole) < 3:
         return None

@@ -140,12 +140,12 @@ KINDS = {
 
 UCI = "uci_pack.npz"
 SETS: dict[str, DataSet] = {
-    "Flower17": DataSet("flower17_dist.npz", "distances", 510, 680),
-    "Caltech, 20 classes": DataSet(CALTECH, "caltech", 300, 300, classes=20),
-    "VOC07 cat": DataSet(VOC, "voc", 600, 1200, "cat"),
-    "VOC07 train": DataSet(VOC, "voc", 600, 1200, "train"),
+    "Flower17": DataSet("flower17_dist.npz", "distances", 340, 680),
+    "Caltech, 10 classes": DataSet(CALTECH, "caltech", 150, 150, classes=10),
+    "VOC07 cat": DataSet(VOC, "voc", 400, 1200, "cat"),
+    "VOC07 train": DataSet(VOC, "voc", 400, 1200, "train"),
     "mfeat": DataSet("mfeat.npz", "views", 200, 1000),
-    "MNIST": DataSet("mnist.npz", "quadrants", 500, 2000),
+    "MNIST": DataSet("mnist.npz", "quadrants", 400, 2000),
     "breast TCGA": DataSet("breast_tcga.npz", "views", 0.6),
     "football": DataSet("football_kernels.npz", "kernels", 0.6),
     "Yale faces": DataSet("yale_kernels.npz", "kernels", 0.6),

@@ -1,0 +1,243 @@
+"""Runs in several processes, runs that are killed, quick runs on stand-ins, and the summary of what is finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multikernel.cli import main
+from multikernel.experiments import Course, all_protocols, reproduce
+from multikernel.experiments.against import over_splits, ranked
+from multikernel.experiments.protocol import Entry
+from multikernel.experiments.protocols import flower17, which_p
+from multikernel.experiments.results import Results
+from multikernel.experiments.saved import load
+from multikernel.experiments.standins import MAKERS, StandIns
+from multikernel.experiments.summary import write_summary
+from multikernel.experiments.tables import tables
+from multikernel.files import DataError
+
+SMALL = StandIns(size=6)
+
+
+@pytest.fixture
+def small():
+    """Flower17's protocol with two cheap entries, two splits and one line against time."""
+    entries = [Entry("average", "average", "average", {}, {"C": (1.0, 10.0)}), Entry("mkl", "mkl", "MKL", {"C": 1.0})]
+    course = [Course("silp", "mkl", "SILP", "mkl", "p = 1", {"solver": "silp"}, (1, 2))]
+    return replace(flower17.PROTOCOL, entries=entries, course=course, n_splits=2, claims=lambda results: [])
+
+
+def test_several_processes_find_what_one_finds(small, tmp_path):
+    alone = reproduce(small, tmp_path / "one", data=SMALL)
+    steps = []
+    together = reproduce(small, tmp_path / "two", data=SMALL, jobs=2, say=steps.append)
+    assert together.cells.keys() == alone.cells.keys()
+    for place, record in together.cells.items():
+        assert record["scores"] == alone.cells[place]["scores"]
+        assert record["parameters"] == alone.cells[place]["parameters"]
+        assert record["cores"] == 1
+    assert together.courses.keys() == {"silp"}
+    assert [step.done for step in steps] == [1, 2, 3, 4, 5]
+    assert steps[0].left > 0
+    assert "Times are those of fits on one core." in (tmp_path / "two" / "table.md").read_text()
+    again = reproduce(small, tmp_path / "two", data=SMALL, jobs=2, say=steps.append)
+    assert "finished before" in steps[5].text
+    assert again.cells == together.cells
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from multikernel.experiments import reproduce
+from multikernel.experiments.protocol import Entry
+from multikernel.experiments.protocols import flower17
+from multikernel.experiments.standins import StandIns
+from dataclasses import replace
+entries = [Entry(f"e{k}", "average", f"e{k}", {}, {"C": (1.0 + k, 10.0 + k)}) for k in range(30)]
+protocol = replace(flower17.PROTOCOL, entries=entries, course=(), n_splits=2, claims=lambda results: [])
+reproduce(protocol, sys.argv[1], data=StandIns(size=6), jobs=1, say=lambda step: print(step, flush=True))
+"""
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
+    folder = tmp_path / "out"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True)
+    for _ in range(2):
+        assert process.stdout.readline()
+    os.kill(process.pid, signal.SIGKILL)  # no chance to write anything more
+    process.wait()
+    process.stdout.close()
+    finished = sorted(path.name for path in (folder / "cells").glob("*.json"))
+    assert 2 <= len(finished) < 60
+    for name in finished:
+        assert json.loads((folder / "cells" / name).read_text())["scores"]
+    before = {name: (folder / "cells" / name).stat().st_mtime_ns for name in finished}
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True, check=True)
+    assert f"{len(finished)} cells were finished before" in done.stdout.splitlines()[0]
+    assert {name: (folder / "cells" / name).stat().st_mtime_ns for name in finished} == before
+    assert len(list((folder / "cells").glob("*.json"))) == 60
+    assert (folder / "page.html").is_file()
+
+
+def test_a_process_that_dies_is_explained(small, tmp_path):
+    def task(archives, setting, split, quick):
+        if split == 1:
+            os._exit(9)
+        return flower17.task(archives, setting, split, quick)
+
+    with pytest.raises(DataError, match="--jobs 1 needs less memory"):
+        reproduce(replace(small, task=task, course=()), tmp_path, data=SMALL, jobs=2)
+
+
+@pytest.mark.parametrize("name", list(all_protocols()))
+def test_every_protocol_runs_quickly_on_stand_ins(name, tmp_path):
+    start = time.perf_counter()
+    results = reproduce(shortened(all_protocols()[name]), tmp_path, data=StandIns(size=6), quick=True)
+    failures = [record["error"] for record in results.cells.values() if record["error"]]
+    assert not failures
+    assert len(results.cells) == results.total
+    assert results.stand_in
+    assert "Stand-in data, not the paper's" in (tmp_path / "table.md").read_text()
+    assert "Stand-in data, not the paper's" in (tmp_path / "page.html").read_text()
+    assert time.perf_counter() - start < 60
+
+
+def shortened(protocol):
+    """One value of each grid, four entries and one setting, no lines against time: does it run at all?"""
+    entries = [replace(e, grid={name: list(v)[:1] for name, v in e.grid.items()}) for e in protocol.entries]
+    return replace(
+        protocol,
+        entries=entries,
+        settings=list(protocol.quick_settings or protocol.settings)[:1],
+        quick_settings=(),
+        n_splits=1,
+        course=(),
+    )
+
+
+@pytest.mark.parametrize("file", list(MAKERS))
+def test_stand_ins_have_the_layout_of_the_archives(file, data_home):
+    real, made = np.load(data_home / file, allow_pickle=False), StandIns(size=6).load(file)
+    missing = set(real.files) - set(made) - {"image"}  # names of image files are not used
+    assert not missing
+    for name, array in made.items():
+        assert array.ndim == real[name].ndim, name
+        kinds = {"i": "iu", "u": "uf", "f": "uf", "U": "U", "b": "b"}  # counts or shares: histograms have both
+        assert array.dtype.kind in kinds[real[name].dtype.kind], name
+
+
+def test_stand_ins_are_for_quick_runs_only(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("MULTIKERNEL_DATA", raising=False)
+    assert main(["reproduce", "flower17", "-o", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "multikernel data" in error
+    assert "--quick" in error
+    assert main(["reproduce", "flower17", "--embedded"]) == 2
+    assert "--quick" in capsys.readouterr().err
+    with pytest.raises(DataError, match="no stand-in"):
+        SMALL.require("other", ["unknown.npz"])
+
+
+def test_the_command_says_that_data_are_stand_ins(small, tmp_path, monkeypatch, capsys):
+    import multikernel.experiments
+
+    monkeypatch.setattr(multikernel.experiments, "all_protocols", lambda: {"flower17": small})
+    monkeypatch.setenv("MULTIKERNEL_DATA", str(tmp_path))  # which has no archives
+    arguments = ["reproduce", "--all", "--quick", "--embedded", "-j", "1", "-o", str(tmp_path)]
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    assert "Stand-in data" in captured.out
+    assert "84.9" not in captured.out  # published figures are not shown beside those of other data
+    assert (tmp_path / "flower17-standin" / "page.html").is_file()
+
+
+def filled(protocol, score, n_splits=3):
+    """Results with scores that a function of setting, split and key gives."""
+    results = Results(replace(protocol, n_splits=n_splits), machine={"cores": "2"}, versions={"NumPy": "2"})
+    results.started = "2026-01-01T00:00:00"
+    for setting in protocol.settings:
+        for entry in protocol.entries:
+            for split in range(n_splits):
+                results.cells[setting, split, entry.key] = {
+                    "name": entry.key, "title": entry.title, "scores": [score(setting, split, entry.key)],
+                    "fit_seconds": [0.5], "gaps": [1e-4], "n_kernels": [3.0], "peak_bytes": [1.0], "weights": [[1.0]],
+                    "parameters": [{"C": 1.0}], "history": [], "notes": [], "error": None, "n_train": 60,
+                    "n_test": 40, "kernel_names": ["a", "b", "c"], "seconds": 2.0, "cores": 1,
+                }  # fmt: skip
+    return results
+
+
+def test_differences_over_few_splits_are_flagged_and_corrected(small):
+    third = Entry("product", "product", "product", {"C": 1.0})
+    protocol = replace(small, entries=[*small.entries, third])
+    values = {"average": (0.8, 0.7, 0.9), "mkl": (0.85, 0.76, 0.94), "product": (0.8, 0.71, 0.9)}
+    results = filled(protocol, lambda setting, split, key: values[key][split])
+    texts = over_splits(results, "all")
+    assert texts["mkl"].startswith("+5.0 (p = 0.0")
+    assert texts["mkl"].endswith(", 3 splits)")
+    assert "average" not in texts
+    (_, (heads, rows)), *_ = tables(results)
+    assert heads[2] == "against average"
+    assert [row[2] for row in rows] == ["", texts["mkl"], texts["product"]]
+
+
+def test_over_settings_there_are_ranks_wins_and_a_sign_test():
+    order = [entry.key for entry in which_p.PROTOCOL.entries]
+    results = filled(which_p.PROTOCOL, lambda setting, split, key: 0.9 - 0.01 * order.index(key), n_splits=2)
+    title, (heads, rows) = tables(results)[1]
+    assert title.startswith("Over all")
+    table = {row[0]: dict(zip(heads, row)) for row in rows}
+    assert [row[2] for row in rows] == ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0"]
+    assert table["p = 1"][heads[3]] == "0 / 0 / 9"
+    assert table["p = 1"]["sign test p"] == f"{5 * 2 / 2**9:.2f}"
+    assert ranked(results).n_settings == 9
+
+
+def test_entries_that_lack_settings_are_not_ranked():
+    results = filled(which_p.PROTOCOL, lambda setting, split, key: 0.5 + 0.01 * len(setting), n_splits=1)
+    for setting in which_p.PROTOCOL.settings[:2]:
+        results.cells[setting, 0, "2"]["scores"] = []
+    found = ranked(results)
+    assert "2" not in found.ranks
+    assert found.n_settings == 9
+    results.cells["mfeat", 0, "1"]["scores"] = []
+    assert ranked(results).n_settings == 8
+
+
+def test_the_summary_is_written_from_saved_results_alone(small, tmp_path):
+    reproduce(small, tmp_path / "runs" / "flower17", data=SMALL)
+    saved = load(small, tmp_path / "runs" / "flower17")
+    assert saved.cells
+    protocols = {"flower17": small, "which-p": which_p.PROTOCOL}
+    page = tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    assert write_summary(protocols, tmp_path / "runs", page) == ["flower17"]
+    text = page.read_text()
+    assert "Not run: `which-p`." in text
+    assert f"{100 * saved.score('average'):.1f}" in text
+    assert "cores: " in text
+    assert str(tmp_path) not in text
+    pictures = sorted(path.name for path in (page.parent / "_static" / "results").iterdir())
+    assert pictures == ["flower17-against-time.png", "flower17-score-intervals.png"]
+    for picture in pictures:
+        assert f"(_static/results/{picture})" in text
+    with pytest.raises(DataError, match="no finished experiments"):
+        write_summary(protocols, tmp_path / "empty", page)
+
+
+def test_saved_results_of_another_experiment_are_refused(small, tmp_path):
+    (tmp_path / "results.json").write_text("{")
+    with pytest.raises(DataError, match="cannot be read"):
+        load(small, tmp_path)
+    (tmp_path / "results.json").write_text('{"protocol": "other"}')
+    with pytest.raises(DataError, match="is of 'other'"):
+        load(small, tmp_path)
