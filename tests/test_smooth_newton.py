@@ -32,7 +32,7 @@ LOSSES = {
 STACKS = {"dense": DenseStack(K), "low-rank": LowRankStack([root[:, :6] for root in ROOTS])}
 
 
-def optimum(problem, weights, tol=1e-13):
+def optimum(problem, weights, tol=1e-15):
     """J at fixed weights, with its alpha."""
     dual = SmoothDual(problem, Monitor(problem, tol))
     return *dual.solve_inner(weights, problem.start()[1], tol), dual
@@ -55,18 +55,19 @@ def test_a_system_is_solved(stack, name):
 @pytest.mark.parametrize("name", LOSSES)
 def test_derivatives_by_the_weights_are_finite_differences(stack, name):
     problem = SmoothProblem(STACKS[stack], LOSSES[name], 0.02)
-    weights, step = np.array([0.5, 0.7, 0.3]), 1e-5
+    weights, step = np.array([0.5, 0.7, 0.3]), 1e-4
 
     def gradient(at):
         _, alpha, dual = optimum(problem, at)
         return -0.5 * dual.quadratic_forms(alpha)
 
-    value, alpha, dual = optimum(problem, weights)
+    _, alpha, dual = optimum(problem, weights)
     shifts = step * np.eye(3)
     slope = [(optimum(problem, weights + s)[0] - optimum(problem, weights - s)[0]) / (2 * step) for s in shifts]
     assert_allclose(gradient(weights), slope, rtol=1e-5)
     second = np.array([(gradient(weights + s) - gradient(weights - s)) / (2 * step) for s in shifts])
-    assert_allclose(dual.second_derivatives(None, weights, alpha, np.arange(3)), second, rtol=1e-3, atol=1e-7)
+    found = dual.second_derivatives(None, weights, alpha, np.arange(3))
+    assert_allclose(found, second, atol=1e-4 * np.abs(second).max())
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -79,7 +80,7 @@ def test_the_dual_with_bounds_has_the_optimum_of_the_primal(name):
     inside = lo + np.random.default_rng(0).uniform(0.05, 0.2, size=lo.shape) * (hi - lo)
     parabola = (inside**2 / (2 * problem.loss.smoothness) - p * inside).sum(axis=1)
     assert_allclose(problem.loss.conjugate(-inside), parabola, rtol=1e-12)
-    value, alpha, _ = optimum(problem, np.ones(3))
+    _, alpha, _ = optimum(problem, np.ones(3))
     share = problem.lam * alpha / problem.loss.importance[:, None]
     assert (share >= lo - 1e-12).all()
     assert (share <= hi + 1e-12).all()

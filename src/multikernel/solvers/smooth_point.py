@@ -42,18 +42,26 @@ class Point:
     def __init__(self, problem: SmoothProblem, weights: NDArray, alpha: Matrix):
         self.problem, self.weights, self.alpha = problem, weights, alpha
         self.scores = problem.scores(weights, alpha) if alpha.any() else np.zeros_like(alpha)
+        self._moved = True
         self.differentiate()
 
     def at(self, weights: NDArray) -> Point:
         """The same coefficients at other weights."""
         return Point(self.problem, weights, self.alpha)
 
+    def move_to(self, alpha: Matrix, scores: Matrix) -> None:
+        """Take over coefficients with their scores; ``differentiate`` has the rest."""
+        self.alpha, self.scores, self._moved = alpha, scores, True
+
     def value_at(self, alpha: Matrix, scores: Matrix) -> float:
         """Objective of coefficients with their scores."""
         return 0.5 * self.problem.lam * float(np.vdot(alpha, scores)) + self.problem.loss.value(scores)
 
     def differentiate(self) -> None:
-        """Compute objective, gradient and gap: one product with the kernel."""
+        """Compute objective, gradient and gap, where the point has moved: one product with the kernel."""
+        if not self._moved:
+            return
+        self._moved = False
         problem, lam = self.problem, self.problem.lam
         self.value = self.value_at(self.alpha, self.scores)
         self.dual = -problem.loss.gradient(self.scores)
@@ -103,7 +111,7 @@ class Point:
         images = np.stack([s * f for s, (_, f) in zip(size, keep)])
         along = _minimise(self, coef, images)
         move = np.tensordot(along, coef, axes=1), np.tensordot(along, images, axes=1)
-        self.alpha, self.scores = self.alpha + move[0], self.scores + move[1]
+        self.move_to(self.alpha + move[0], self.scores + move[1])
         return move
 
 

@@ -111,7 +111,7 @@ def svrg_alone(
     def advance(point: Point, memory: Memory) -> None:
         moved, lower = epochs.next(point)
         if lower:
-            point.alpha, point.scores = moved
+            point.move_to(*moved)
 
     _alternate(problem, monitor, start, advance, max_iter)
 
