@@ -58,9 +58,11 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
         Price of an error.
     loss : {"logistic", "squared_hinge", "smoothed_hinge"}
         The loss.
-    solver : {"auto", "paper", "lbfgs"}
-        "auto": variance-reduced epochs, each improved by a search among the last moves. "paper": the step sizes and
-        numbers of steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic.
+    solver : {"auto", "svrg", "paper", "lbfgs", "newton"}
+        "auto": variance-reduced epochs, each improved by a search among the last moves; Newton steps where epochs
+        would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
+        steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic. "newton":
+        exact Newton steps from the start, for up to some thousand samples; not for the softmax loss.
     smoothing : float
         γ of the smoothed hinge.
     lam : float, optional
@@ -70,7 +72,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
     warm_start
         As for :class:`ObscureClassifier`.
     max_iter : int
-        Largest number of epochs; of iterations for "lbfgs".
+        Largest number of epochs; of iterations for "lbfgs" and "newton".
 
     Attributes
     ----------
@@ -81,7 +83,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
     kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, n_iter_, converged_
         As for :class:`ObscureClassifier`; ``n_iter_`` counts epochs.
     history_ : list of dict
-        Rows with iteration, time, objective, gap, relative_gap, weights and epoch.
+        Rows with iteration, time, objective, gap, relative_gap, weights, epoch, and passes over the samples.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
         Price of an error.
     loss : {"squared", "huber"}
         The loss.
-    solver : {"auto", "paper", "lbfgs"}
+    solver : {"auto", "svrg", "paper", "lbfgs", "newton"}
         As for :class:`SVRGMKLClassifier`.
     delta : float
         Where the Huber loss begins to grow linearly, in units of y.
