@@ -44,7 +44,7 @@ class Result:
         Whether the relative gap is within the tolerance. Never true without a dual bound.
     stopped : str
         Why the solver stopped: "converged", "stationary" (no dual bound, but a stationary point to within the
-        tolerance), "iterations", "rounding", "time", "callback", "interrupted".
+        tolerance), "iterations", "rounding", "settled" (weights hardly change), "time", "callback", "interrupted".
     """
 
     weights: NDArray

@@ -22,6 +22,8 @@ Vector = NDArray[np.float64]
 
 # Labels from which their quadratic forms are cheaper as products of matrices than one at a time.
 MANY_LABELS = 4
+# Share of the worst label's value from which a label may count for the bound: near the optimum others do not.
+NEAR = 0.9
 
 
 class LabelProblem(MinMaxProblem):
@@ -175,9 +177,13 @@ class WorstLabelProblem(LabelProblem):
         self._alpha = np.zeros(inner.signs.shape)
         self._table = np.zeros((stack.n_kernels, inner.n_labels))
 
-    def label_forms(self, alpha: NDArray) -> NDArray[np.float64]:
-        """``q_j(alpha_k)``, shape (F, M); only labels whose alpha has changed since the last call are worked on."""
-        changed = np.flatnonzero((alpha != self._alpha).any(axis=0))
+    def label_forms(self, alpha: NDArray, labels: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """``q_j(alpha_k)`` of some labels, by default all, shape (F, len(labels)).
+
+        Only labels whose alpha has changed since they were last asked for are worked on.
+        """
+        labels = np.arange(self.n_labels) if labels is None else labels
+        changed = labels[(alpha[:, labels] != self._alpha[:, labels]).any(axis=0)]
         if len(changed) < MANY_LABELS:
             for k in changed:
                 self._table[:, k] = self.stack.quadratic_forms(alpha[:, k])
@@ -186,35 +192,49 @@ class WorstLabelProblem(LabelProblem):
             for j in range(self.n_kernels):  # one at a time: all at once would be (F, n, M) numbers
                 scores = self.stack.take(kernels=[j]).apply(part)[0]
                 self._table[j, changed] = np.einsum("nk,nk->k", scores, part)
-        self._alpha = np.array(alpha)
+        self._alpha[:, changed] = alpha[:, changed]
         np.maximum(self._table, 0.0, out=self._table)
-        return self._table
+        return self._table[:, labels]
 
     def remember(self, k: int, alpha: Vector, forms: Vector) -> None:
         """Take note of the quadratic forms of a label's alpha, so that they need not be computed again."""
         self._alpha[:, k], self._table[:, k] = alpha, forms
 
-    def game(self, alpha: NDArray) -> CuttingPlaneModel:
-        """The labels' cuts at ``alpha``, solved: ``multipliers`` are the best γ, and ``bound`` their value."""
+    def contenders(self, weights: Vector, alpha: NDArray) -> NDArray[np.intp]:
+        """Labels whose value on the kernel of ``weights`` is near that of the worst."""
+        return near_the_largest(self.label_certificates(weights, alpha)[1])
+
+    def game(self, alpha: NDArray, labels: NDArray[np.intp]) -> CuttingPlaneModel:
+        """The cuts of some labels at ``alpha``, solved: ``multipliers`` are their best γ, and ``bound`` its value."""
         model = CuttingPlaneModel(self.n_kernels, 1.0, "lp")
-        for constant, q in zip(self.inner.linear(alpha), self.label_forms(alpha).T):
-            model.add(constant, q)
+        for k, q in zip(labels, self.label_forms(alpha, labels).T):
+            model.add(self.inner.svms[k].linear(alpha[:, k]), q)
         model.solve()
         return model
 
-    def label_weights(self, alpha: NDArray) -> Vector:
-        """The γ that proves most for given alpha, shape (M,): large for labels that decide about the kernels."""
-        return self.game(alpha).multipliers
+    def label_weights(self, alpha: NDArray, labels: NDArray[np.intp] | None = None) -> Vector:
+        """The γ that proves most for given alpha, shape (M,): large for labels that decide about the kernels.
 
-    def lower_bound(self, alpha: NDArray) -> float:
-        """``max over γ of Σ_k γ_k linear_k − ½ max_j Σ_k γ_k q_j(alpha_k)``."""
-        model = self.game(alpha)
+        Zero but for ``labels``, if given.
+        """
+        labels = np.arange(self.n_labels) if labels is None else labels
+        gamma = np.zeros(self.n_labels)
+        gamma[labels] = self.game(alpha, labels).multipliers
+        return gamma
+
+    def lower_bound(self, alpha: NDArray, labels: NDArray[np.intp] | None = None) -> float:
+        """``max over γ of Σ_k γ_k linear_k − ½ max_j Σ_k γ_k q_j(alpha_k)``, γ zero but for ``labels``, if given."""
+        model = self.game(alpha, np.arange(self.n_labels) if labels is None else labels)
         return model.bound(model.multipliers)
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
-        """Upper bound: the largest of the labels' primal values on the kernel of ``weights``."""
-        primal, _ = self.label_certificates(weights, alpha)
-        return Certificate(float(primal.max()), self.lower_bound(alpha))
+        """Upper bound: the largest of the labels' primal values on the kernel of ``weights``.
+
+        The lower bound is that of labels near the worst: at the optimum others have γ = 0, and their quadratic forms,
+        which cost a pass over the kernels, need not be known.
+        """
+        primal, dual = self.label_certificates(weights, alpha)
+        return Certificate(float(primal.max()), self.lower_bound(alpha, near_the_largest(dual)))
 
     def refine(self, weights: Vector, alpha: NDArray, tol: float) -> NDArray:
         """An ``alpha`` that knows max_k J_k on the kernel of ``weights`` to a relative gap ``tol``.
@@ -236,6 +256,19 @@ class WorstLabelProblem(LabelProblem):
                 found = self.inner.svms[k].certificate(f, alpha[:, k])
                 primal[k], dual[k] = found.primal, found.dual
         return alpha
+
+
+def near_the_largest(values: Vector) -> NDArray[np.intp]:
+    """Positions of values that are near the largest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.multilabel import near_the_largest
+    >>> near_the_largest(np.array([1.0, 10.0, 9.5]))
+    array([1, 2])
+    """
+    return np.flatnonzero(values >= NEAR * values.max())
 
 
 class MovingKernel:

@@ -84,6 +84,7 @@ class Session:
         for monitor, problem in zip(self._monitors, problems):
             if monitor.best is None:  # never begun: a start that costs nothing, with its honest gap
                 monitor.stopped = self._reason()
+                self.callback = None  # nobody who asked to stop wants to be called again
                 monitor(*problem.start())
         results = [monitor.result() for monitor in self._monitors]
         self._close_checkpoint(results)
@@ -94,7 +95,11 @@ class Session:
         def work(k: int) -> None:
             monitor = self._monitors[k]
             if not self._must_stop():
-                solve(problems[k], monitor, starts[k] if monitor.current is None else monitor.current)
+                try:
+                    solve(problems[k], monitor, starts[k] if monitor.current is None else monitor.current)
+                except KeyboardInterrupt:  # raised by a callback: it means the same as Ctrl-C in the main thread
+                    self._interrupted = True
+                    monitor.stopped = self._reason()
                 self._finish(k)
 
         todo = [k for k in range(len(problems)) if k not in self._finished]
@@ -173,6 +178,7 @@ class Session:
         reason = {
             "iterations": "max_iter was reached",
             "rounding": "no further progress was possible (rounding, or a kernel that is not positive semi-definite)",
+            "settled": "the weights hardly changed any more, which proves nothing,",
             "time": "max_time was reached",
             "callback": "the callback asked to stop",
             "interrupted": "it was interrupted",

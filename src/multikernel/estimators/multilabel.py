@@ -294,7 +294,9 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         result.certificate, result.converged = best, best.relative_gap <= self.tol
         self.label_objectives_ = problem.label_certificates(result.weights, result.alpha)[0]
         if isinstance(problem, WorstLabelProblem):
-            self.label_weights_ = problem.label_weights(result.alpha)
+            self.label_weights_ = problem.label_weights(
+                result.alpha, problem.contenders(result.weights, result.alpha)
+            )
         else:
             self.label_weights_ = np.full(len(labels), 1.0 / len(labels))
         self._store(results, [problem.intercept(result.weights, result.alpha)])

@@ -16,6 +16,9 @@ Vector = NDArray[np.float64]
 MOST_CUTS, TRIALS = 500, 3
 # Relative gap of the SVMs in the first pass over the labels.
 ROUGH = 1e-2
+# Share of the tolerance at which the gap that is hoped for is worth a look at all labels, and points after which one
+# is taken in any case.
+CLOSE, JUDGED = 0.5, 40
 
 
 class LabelCuts(CuttingPlaneModel):
@@ -82,9 +85,10 @@ def label_level(
     """The level method for the worst label: a cut costs one label's SVM, not those of all [XJKL09].
 
     Every cut of every label bounds the objective from below. The next weights are the nearest to the last at which no
-    cut is above a level between the bounds. There the label with the highest cut is solved: if its value is above the
-    level, that is a new cut, and no other label matters. Only where a few labels stay below the level are all
-    labels looked at that can be the worst.
+    cut is above a level between the bounds. There the labels with the highest cuts are solved: a value above it is a
+    new cut, and no other label matters. Where a few labels stay below the level, the largest of their values is hoped
+    to be the objective. Only once that is close to the lower bound are all labels looked at that can be the worst:
+    this may add cuts of others, and the search goes on.
 
     Parameters
     ----------
@@ -99,47 +103,92 @@ def label_level(
         Between 0, the lower bound, and 1, the upper bound.
     """
     weights, alpha = problem.start() if start is None else start
-    labels, tol, cuts = np.arange(problem.n_labels), InnerTolerance(monitor), LabelCuts(problem.n_kernels)
-    # 1. a rough pass over all labels
-    alpha = problem.solve_labels(weights, alpha, labels, np.full(len(labels), max(tol.value, ROUGH)))
-    _add_all(problem, cuts, alpha, labels)
-    svms, good = len(labels), True
+    search = _Search(problem, monitor, weights, alpha, level)
+    # 1. a rough pass over all labels, and the objective at the start
+    search.first_pass()
+    stop, since = search.judge(), 0
     for _ in range(max_iter):
-        # 2. the objective at a good point
-        if good:
-            refined = problem.refine(weights, alpha, tol.value)
-            changed = np.flatnonzero((refined != alpha).any(axis=0))
-            alpha, svms = refined, svms + len(changed)
-            _add_all(problem, cuts, alpha, changed)
-        # 3. bounds
-        monitor.prove(cuts.solve()[1])
-        upper = monitor.certificate.primal
-        if good or upper - monitor.bound <= monitor.tol * abs(upper):
-            monitor.notes = {"svms": svms}
-            if monitor(weights if good else monitor.best[0], alpha if good else monitor.best[1]):  # type: ignore[index]
-                return
-            tol.follow()
-        # 4. the nearest weights on the level set, and the labels that are highest there
-        upper = monitor.certificate.primal
-        goal = monitor.bound + level * (upper - monitor.bound)
-        moved = cuts.project(weights, goal)
-        if float(np.abs(moved - weights).max()) <= 1e-14 and not good and not tol.tighten():
-            monitor.stopped = "rounding"
+        if stop:
             return
-        weights = moved
+        # 2. the nearest weights on the level set, and the labels that are highest there
+        moved = search.move()
+        since += 1
+        # 3. the objective, where it promises to be low enough
+        if search.promising() or since >= JUDGED:
+            stop, since = search.judge(), 0
+        elif not moved and not search.tol.tighten():
+            monitor.stopped = "rounding"
+            break
+    if since:
+        search.judge()
+
+
+class _Search:
+    """State of the level method: cuts, the last weights, and the best weights with what is hoped of them."""
+
+    def __init__(self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, alpha: NDArray, level: float):
+        self.problem, self.monitor, self.level = problem, monitor, level
+        self.weights, self.alpha = weights, np.array(alpha)
+        self.best, self.hoped = weights, np.inf
+        self.cuts, self.tol, self.svms = LabelCuts(problem.n_kernels), InnerTolerance(monitor), 0
+
+    def first_pass(self) -> None:
+        """A cut of each label at the start."""
+        labels = np.arange(self.problem.n_labels)
+        tols = np.full(len(labels), max(self.tol.value, ROUGH))
+        self.alpha = self.problem.solve_labels(self.weights, self.alpha, labels, tols)
+        self.svms += len(labels)
+        self._add_cuts(labels)
+
+    def promising(self) -> bool:
+        """Whether the best point would be good enough, were the objective what is hoped."""
+        return self.hoped - self.monitor.bound <= CLOSE * self.monitor.tol * abs(self.hoped)
+
+    def judge(self) -> bool:
+        """Find the objective at the best point, with all labels that can be the worst; True to stop."""
+        refined = self.problem.refine(self.best, self.alpha, self.tol.value)
+        changed = np.flatnonzero((refined != self.alpha).any(axis=0))
+        self.alpha, self.svms = refined, self.svms + len(changed)
+        self._add_cuts(np.intersect1d(changed, self.problem.contenders(self.best, self.alpha)))
+        self._bound()
+        self.monitor.notes = {"svms": self.svms}
+        if self.monitor(self.best, self.alpha):
+            return True
+        self.tol.follow()
+        assert self.monitor.best is not None
+        self.best, self.hoped = self.monitor.best[0], self.monitor.certificate.primal
+        return False
+
+    def move(self) -> bool:
+        """Go to the level set, and add a cut there; False if the weights did not change."""
+        goal = self.monitor.bound + self.level * (self.hoped - self.monitor.bound)
+        moved = self.cuts.project(self.weights, goal)
+        changed = float(np.abs(moved - self.weights).max()) > 1e-14
+        self.weights = moved
         tried: list[int] = []
-        good = True
-        while good and len(tried) < min(TRIALS, len(labels)):
-            k = cuts.most_promising(weights, len(labels), tried)
-            alpha[:, k], linear, forms = problem.solve_label(k, problem.kernel(weights), alpha[:, k], tol.value)
-            problem.remember(k, alpha[:, k], forms)
-            cuts.add_of(k, linear, forms)
+        highest = -np.inf
+        while highest <= goal and len(tried) < min(TRIALS, self.problem.n_labels):
+            k = self.cuts.most_promising(moved, self.problem.n_labels, tried)
             tried.append(k)
-            good = linear - 0.5 * float(weights @ forms) <= goal
-        svms += len(tried)
+            highest = max(highest, self._solve(k))
+        if highest <= goal:
+            self.best, self.hoped = moved, highest
+        self._bound()
+        return changed
 
+    def _solve(self, k: int) -> float:
+        """The value of a label at the weights, which makes a cut."""
+        problem, weights = self.problem, self.weights
+        column, linear, forms = problem.solve_label(k, problem.kernel(weights), self.alpha[:, k], self.tol.value)
+        self.alpha[:, k] = column
+        problem.remember(k, column, forms)
+        self.cuts.add_of(k, linear, forms)
+        self.svms += 1
+        return linear - 0.5 * float(weights @ forms)
 
-def _add_all(problem: WorstLabelProblem, cuts: LabelCuts, alpha: NDArray, labels: NDArray[np.intp]) -> None:
-    forms, linear = problem.label_forms(alpha), problem.inner.linear(alpha)
-    for k in labels:
-        cuts.add_of(int(k), linear[k], forms[:, k])
+    def _add_cuts(self, labels: NDArray[np.intp]) -> None:
+        for k, q in zip(labels, self.problem.label_forms(self.alpha, labels).T):
+            self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(self.alpha[:, k]), q)
+
+    def _bound(self) -> None:
+        self.monitor.prove(self.cuts.solve()[1])

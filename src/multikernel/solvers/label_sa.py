@@ -22,8 +22,14 @@ DELTA = 0.2
 REFRESH = 0.05
 # Factor of the steps where gradients are estimated from one label alone.
 CAUTION = 0.3
-# Averages are judged after this many SVMs a label at first, then each time their number has grown by the factor.
-FIRST_CHECK, GROWTH = 0.25, 1.25
+# Averages are judged, which costs an SVM of each label that may be the worst, after this many SVMs a label at first,
+# then each time their number has grown by the factor.
+FIRST_CHECK, GROWTH = 0.25, 2.0
+# Cuts tell now and then whether an average may be good enough to be judged: after iterations that are this share of
+# all so far, and after this share when one was judged in vain. The gap of their model may be this share of tol.
+GLANCES, PAUSE, HOPEFUL = 0.1, 0.3, 0.7
+# Relative difference of averages a pass over the labels apart at which the paper ends.
+SETTLED = 0.01
 
 
 def smoothed(gamma: Vector, delta: float) -> Vector:
@@ -130,6 +136,7 @@ def label_sa(
     eta: float | None = None,
     delta: float = DELTA,
     refresh: float = REFRESH,
+    stop: str = "gap",
     random_state: Any = None,
 ) -> None:
     """Stochastic mirror descent in the weights of kernels and of labels [BJJ10, alg. 1].
@@ -137,6 +144,11 @@ def label_sa(
     Differs from the printed algorithm where that is wrong: γ is ascended, each variable has its own step, and (8) is
     weighted so that it is unbiased under smoothed sampling. The result is judged at the average p, with all
     labels that can be the worst solved there.
+
+    The paper ends when the average changes by less than 1 % (``stop="change"``). From one iteration to the next that
+    is so almost at once, because the t-th average moves by 1/t of a step; averages are compared that are as many
+    iterations apart as there are labels. Such a solution is judged once, and has a gap like any other, which is
+    usually far above ``tol``.
 
     Parameters
     ----------
@@ -153,15 +165,20 @@ def label_sa(
         Smoothing of the distribution that labels are sampled from, from 0 to 1. At 0 a label may never be seen.
     refresh : float
         See :class:`~multikernel.multilabel.MovingKernel`.
+    stop : {"gap", "change"}
+        Whether to stop at a certified gap, or when averages settle.
     random_state : int or RandomState, optional
         Source of the labels.
     """
+    if stop not in ("gap", "change"):
+        raise ValueError(f'stop={stop!r} is not known: use "gap", or "change" for the rule of the paper.')
     weights, alpha = problem.start() if start is None else start
     alpha, rng = np.array(alpha), check_random_state(random_state)
     p = Simplex(weights, eta, boldness=CAUTION)
     gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), eta, boldness=CAUTION)
     kernel, tol = MovingKernel(problem, refresh), InnerTolerance(monitor)
-    mean, checks = np.zeros(problem.n_kernels), check_times(problem.n_labels, max_iter)
+    mean, before = np.zeros(problem.n_kernels), np.zeros(problem.n_kernels)
+    checks = check_times(problem.n_labels, max_iter) if stop == "gap" else iter([max_iter, max_iter + 1])
     due = next(checks)
     for t in range(1, max_iter + 1):
         # 1. a label, and its SVM on the current kernel
@@ -175,10 +192,15 @@ def label_sa(
         in_p, in_gamma = paper_estimates(j, gamma.point, chances, value, forms)
         p.descend(in_p)
         gamma.descend(-in_gamma)
-        if t == due:
+        settled = False
+        if stop == "change" and t % problem.n_labels == 0:
+            settled = bool(np.abs(mean - before).sum() <= SETTLED)
+            before = np.array(mean)
+        if t == due or settled:
             alpha, due = problem.refine(mean, alpha, tol.value), next(checks)
             monitor.notes = {"svms": t, "kernels_made": kernel.made}
-            if monitor(mean, alpha):
+            monitor.stopped = "settled" if settled else monitor.stopped
+            if monitor(mean, alpha) or settled:
                 return
             tol.follow()
 
@@ -197,7 +219,8 @@ def label_sa_vr(
 
     After one pass over all labels, each iteration solves one label's SVM, as in [BJJ10, alg. 1], but estimates
     gradients from all labels (see :class:`LabelTable`). Averages are weighted by the number of the iteration. The
-    cuts that the SVMs made are also kept for the lower bound, which is that of their model.
+    cuts that the SVMs made are also kept for the lower bound, which is that of their model; an average at which their
+    model is too far above that bound cannot be good enough, and is not judged unless it is time.
 
     Parameters
     ----------
@@ -213,7 +236,7 @@ def label_sa_vr(
     alpha = problem.solve_labels(p.point, alpha, labels, np.full(len(labels), max(tol.value, 1e-2)))
     table = LabelTable(problem.inner.linear(alpha), problem.label_forms(alpha))
     mean, checks = np.zeros(problem.n_kernels), check_times(problem.n_labels, max_iter)
-    due = next(checks)
+    due, glance = next(checks), 10
     for t in range(1, max_iter + 1):
         # 2. a label, and its SVM on the current kernel
         chances = smoothed(gamma.point, delta)
@@ -228,12 +251,19 @@ def label_sa_vr(
         table.replace(j, linear, forms)
         p.descend(in_p)
         gamma.descend(-in_gamma)
-        if t == due:
-            alpha, due = problem.refine(mean, alpha, tol.value), next(checks)
+        hopeful = False
+        if t >= glance:
+            glance = t + max(int(GLANCES * t), 1)
             monitor.prove(cuts.solve()[1])
+            value = cuts.value(mean)
+            hopeful = value - monitor.bound <= HOPEFUL * monitor.tol * abs(value)
+        if t == due or hopeful:
+            alpha = problem.refine(mean, alpha, tol.value)
+            due = next(checks) if t == due else due
             monitor.notes = {"svms": t, "kernels_made": kernel.made}
             if monitor(mean, alpha):
                 return
+            glance = t + max(int(PAUSE * t), 1)
             tol.follow()
 
 
