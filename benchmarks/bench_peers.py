@@ -5,9 +5,9 @@
 Every method runs in a process of its own, with the interpreter of its package: environments with pinned versions are
 made in a cache folder at the first run, and a package that cannot be installed is left out with the reason. All get
 the same kernel matrices in double precision and the same C. Time is that of one fit from these matrices to a model
-(the quickest of several), memory the peak beyond what the process held before. Results are kept in OUTPUT/results.json
-one by one, so that a run can be stopped and taken up again; --fresh forgets them. OUTPUT also gets the table in
-Markdown and a plot.
+(the quickest of several), memory the peak beyond what the process held before. Results are kept one by one in
+OUTPUT/results.json, so that a run can be stopped and taken up again; --fresh forgets them. OUTPUT also gets the table
+in Markdown and a plot.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python worker.py METHOD FOLDER
 
-FOLDER holds the arrays that `problems.py` wrote. Fits are repeated for three seconds, 15 times at most, and the quickest
-counts: what else a machine does can only add to it. A fit on 40 samples goes first, to import and compile.
+FOLDER holds the arrays that `problems.py` wrote. Fits are repeated for three seconds, 15 times at most, and the
+quickest counts: what else a machine does can only add to it. A fit on 40 samples goes first, to import and compile.
 """
 
 from __future__ import annotations
