@@ -85,7 +85,9 @@ class ColumnProblem:
         """
         primal = self.inner.certificate(self.master(weights) @ alpha, alpha).primal
         linear, quadratic = self.inner.linear(alpha), self.violations(alpha).sum(axis=0)
-        share = np.clip(linear / np.maximum(2.0 * quadratic, np.finfo(float).tiny), 0.0, 1.0)
+        # min(linear / 2 quadratic, 1), without dividing by a form that is zero
+        share = np.clip(linear, 0.0, 2.0 * quadratic) / np.where(quadratic > 0.0, 2.0 * quadratic, 1.0)
+        share = np.where(quadratic > 0.0, share, linear > 0.0)
         return Certificate(primal, float((share * linear - share**2 * quadratic).sum()))
 
     def intercepts(self, weights: NDArray, alpha: NDArray) -> Array:

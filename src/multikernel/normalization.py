@@ -97,6 +97,8 @@ class Normalization:
 
 
 def _chain(steps: Any) -> list[str]:
+    if not (steps is None or np.iterable(steps)):
+        raise ValueError(f"normalize={steps!r} is not a step, a list of steps, a dict by kernel name, or None.")
     chain = [] if steps is None else [steps] if isinstance(steps, str) else list(steps)
     for step in chain:
         if step not in STEPS:

@@ -67,9 +67,8 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only, {self.classes_[0]!r}: a classifier needs samples of at least 2 classes."
-            )
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"y holds one class only, {only!r}: a classifier needs samples of at least 2 classes.")
         return Tasks(self.classes_[codes], binary_signs(codes, len(self.classes_), self.multi_class))
 
     def _weights_of_samples(self, sample_weight: Any, stack: GramStack, y: NDArray) -> NDArray[np.float64]:

@@ -131,15 +131,21 @@ class KernelInput:
     def _stack_of_pairs(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         from sklearn.utils import check_consistent_length, column_or_1d
 
+        if y is None:
+            raise ValueError(
+                f"requires y to be passed, but the target y is None: {type(self).__name__} needs labels."
+            )
         self._family = None
         self._X = None
         if not self._is_precomputed():
             pairs = _as_pairs(X)
+            _refuse_nothing(pairs.shape)
             self._family = KernelFamily.fit(self.kernels, pairs)
             array = self._family.evaluate(pairs)
             stack: GramStack = DenseStack.owning(array, self._family.names)
         else:
             stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
+        _refuse_nothing(stack.shape)
         if isinstance(stack, DenseStack):
             # a stack that users pass remembers that it was checked
             check_training_stack(X if isinstance(X, DenseStack) else stack, self.psd)
@@ -147,7 +153,7 @@ class KernelInput:
             check_sampled(stack, range(stack.n_kernels))
         check_consistent_length(stack, y)
         self.n_features_in_ = stack.shape[1]
-        return stack, y if np.ndim(y) == 2 else column_or_1d(y, warn=True)
+        return stack, column_or_1d(y, warn=True)
 
     def _keep_training_rows(self, support: NDArray[np.intp]) -> None:
         """Drop everything that prediction does not need, given the rows that carry a coefficient."""
@@ -187,6 +193,15 @@ class KernelInput:
             return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity)
         stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
         return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit)
+
+
+def _refuse_nothing(shape: tuple[int, ...]) -> None:
+    """An error for kernels or distances of no samples, or of no kernel."""
+    if 0 in shape:
+        raise ValueError(
+            f"X has shape {shape}: there is nothing to learn from. Pass kernels between at least 2 samples, shape "
+            "(n, n, F)."
+        )
 
 
 def _as_pairs(X: Any) -> NDArray:

@@ -156,6 +156,8 @@ class LPBetaClassifier(ExpansionClassifier):
     >>> other = model.reweighted(nu=0.8)  # no SVM is trained for this
     """
 
+    _more_than_numbers = ("C",)
+
     def __init__(
         self,
         kernels: Any = None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+import numbers
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -56,6 +58,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     checkpoint: Any
     warm_start: bool
     _keep_interrupted = True  # whether Ctrl-C leaves a model; if not, it is passed on
+    _more_than_numbers: tuple[str, ...] = ()  # parameters with a float for default that may be something else
 
     @abstractmethod
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
@@ -113,12 +116,24 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
 
     def _check_parameters(self) -> None:
+        self._check_numbers()
         if not self.tol > 0:
             raise ValueError(f"tol={self.tol!r} must be positive: it is a relative duality gap, such as 1e-3.")
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
-        if self.max_time is not None and not self.max_time > 0:
+        if self.max_time is not None and not (_is_number(self.max_time) and self.max_time > 0):
             raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback={self.callback!r} must be a function of a row of the history, or None.")
+
+    def _check_numbers(self) -> None:
+        """Parameters whose default is a float must be numbers, and ``max_iter`` a whole one."""
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if isinstance(parameter.default, float) and name not in self._more_than_numbers and not _is_number(value):
+                raise ValueError(f"{name}={value!r} must be a number, such as the default {parameter.default!r}.")
+        if not isinstance(self.max_iter, numbers.Integral):
+            raise ValueError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")
 
     def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:
         """Weights of samples as users gave them, ones by default."""
@@ -184,6 +199,10 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         shares = self._test_stack(X).apply(self.dual_coef_.T)
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_.T[:, None, :]
         return np.moveaxis(weights * shares, 0, 1)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def count_kernels(weights: NDArray) -> int:

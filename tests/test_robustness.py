@@ -1,0 +1,104 @@
+"""What users do by mistake, and what happens to a fit from outside: clear words, or the right answer."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+
+from multikernel import (
+    CGBoostClassifier,
+    GMKLClassifier,
+    KernelAverageClassifier,
+    LPBetaClassifier,
+    MKFDAClassifier,
+    MKLClassifier,
+    ObscureClassifier,
+    UFOMKLClassifier,
+)
+
+CLASSIFIERS = [
+    CGBoostClassifier,
+    GMKLClassifier,
+    KernelAverageClassifier,
+    LPBetaClassifier,
+    MKFDAClassifier,
+    MKLClassifier,
+    ObscureClassifier,
+    UFOMKLClassifier,
+]
+
+
+def small_task(n=30, n_classes=2):
+    """Features, precomputed kernels (n, n, F) and labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    distances = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    K = np.stack([X @ X.T, np.exp(-distances), np.exp(-distances / 9)], axis=-1)
+    y = np.digitize(X[:, 0] + 0.2 * rng.normal(size=n), np.linspace(-0.5, 0.5, n_classes - 1))
+    return X, K, y
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_an_interrupt_in_a_callback_leaves_a_usable_flagged_model(classifier):
+    _, K, y = small_task(n_classes=3)
+
+    def interrupt(row):
+        raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="it was interrupted"):
+        model = classifier("precomputed", tol=1e-12, callback=interrupt).fit(K, y)
+    assert not model.converged_
+    assert model.n_iter_ >= 1
+    assert set(model.predict(K)) <= set(y)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_labels_beside_precomputed_kernels_are_checked_as_beside_features(classifier):
+    _, K, y = small_task()
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        column = classifier("precomputed", random_state=0, tol=0.1).fit(K, y[:, None])
+    assert_array_equal(column.classes_, np.unique(y))
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        classifier("precomputed").fit(K, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        classifier("precomputed").fit(K, None)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_no_samples_and_no_kernels_are_told(classifier):
+    _, K, y = small_task()
+    with pytest.raises(ValueError, match="there is nothing to learn from"):
+        classifier("precomputed").fit(K[:, :, :0], y)
+    with pytest.raises(ValueError, match="there is nothing to learn from"):
+        classifier("precomputed").fit(K[:0, :0], y[:0])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        ("C", "large", "C='large' must be a number"),
+        ("C", None, "C=None must be a number"),
+        ("p", "one", "p='one' must be a number"),
+        ("tol", "small", "tol='small' must be a number"),
+        ("max_iter", 2.5, "max_iter=2.5 must be a whole number"),
+        ("max_iter", None, "max_iter=None must be a whole number"),
+        ("max_time", "soon", "max_time='soon' must be positive"),
+        ("callback", 5, "callback=5 must be a function"),
+        ("normalize", 3, "normalize=3 is not a step"),
+    ],
+)
+def test_parameters_of_a_wrong_type_are_named(parameter, value, message):
+    _, K, y = small_task()
+    with pytest.raises(ValueError, match=message):
+        MKLClassifier("precomputed").set_params(**{parameter: value}).fit(K, y)
+
+
+def test_boosting_on_zero_kernels_divides_by_nothing():
+    _, K, y = small_task()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = CGBoostClassifier("precomputed").fit(np.zeros_like(K), y)
+    assert_allclose(model.objective_, 2 * min(np.bincount(y)))
+    assert model.converged_
