@@ -150,7 +150,7 @@ class Decomposition:
         if most:
             index = self.problem.ordered(np.ones(len(b), dtype=bool))
         work = WorkingSet(self.operator, self.problem, index, g, b)
-        if most:
+        if most and not work.is_settled():
             # many variables still move: find out roughly which will be where
             work.smo(0.1 * worst, len(b))
         else:

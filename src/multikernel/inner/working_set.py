@@ -77,6 +77,11 @@ class WorkingSet:
         leaving = ((self.b < self.hi) & (wish > 0.0)) | ((self.b > self.lo) & (wish < 0.0))
         return np.flatnonzero(free), np.flatnonzero(free | leaving)
 
+    def is_settled(self) -> bool:
+        """Whether few variables want to leave their bounds, and the free ones are few enough for a Newton step."""
+        free, loose = self.loose()
+        return 0 < len(free) and len(loose) <= min(len(free) + SETTLED * len(self.b), MOST_FREE)
+
     def newton(self, loose: NDArray[np.intp]) -> bool:
         """Minimise over the given variables; True if that was done exactly."""
         from multikernel.compiled.smo import fetch_rows, gather, weighted_rows
