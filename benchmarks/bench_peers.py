@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,6 +67,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("peers"))
     parser.add_argument("--fresh", action="store_true")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that no method goes on by itself
     options.output.mkdir(parents=True, exist_ok=True)
     kept = options.output / "results.json"
     results = json.loads(kept.read_text()) if kept.is_file() and not options.fresh else {}
