@@ -102,3 +102,18 @@ def test_boosting_on_zero_kernels_divides_by_nothing():
         model = CGBoostClassifier("precomputed").fit(np.zeros_like(K), y)
     assert_allclose(model.objective_, 2 * min(np.bincount(y)))
     assert model.converged_
+
+
+WARM_STARTERS = [GMKLClassifier, KernelAverageClassifier, MKFDAClassifier, MKLClassifier, UFOMKLClassifier]
+
+
+@pytest.mark.parametrize("classifier", WARM_STARTERS)
+def test_a_warm_start_on_other_kernels_samples_or_classes_is_a_fit(classifier):
+    _, K, y = small_task(n_classes=3)
+    model = classifier("precomputed", tol=0.05, random_state=0, warm_start=True).fit(K, y)
+    more = np.concatenate([K, K[:, :, :1]], axis=2)
+    for kernels, labels in ((more, y), (K, y), (K[:20, :20], y[:20]), (K, y > 0)):
+        fresh = classifier("precomputed", tol=0.05, random_state=0).fit(kernels, labels)
+        model.fit(kernels, labels)
+        assert model.weights_.shape == fresh.weights_.shape
+        assert_allclose(model.objective_, fresh.objective_, rtol=0.1)

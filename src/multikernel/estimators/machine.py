@@ -83,7 +83,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         previous = self._previous_solution() if self.warm_start else None
         prepared = self._prepare(X, y, sample_weight)
         with session_callback(self, X, y) as callback:
-            starts = _matching(previous, prepared.tasks.signs.shape)
+            starts = _matching(previous, prepared.tasks.signs.shape, prepared.stack.n_kernels)
             left = None if self.max_time is None else self.max_time - (time.monotonic() - started)
             self._run(prepared, starts, callback, left)
 
@@ -211,9 +211,13 @@ def count_kernels(weights: NDArray) -> int:
     return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
 
 
-def _matching(previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int]) -> tuple[NDArray, NDArray] | None:
-    """An earlier solution if it was of as many samples and tasks; ``shape`` is (n, T)."""
-    return previous if previous is not None and previous[1].shape == shape[::-1] else None
+def _matching(
+    previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int], n_kernels: int
+) -> tuple[NDArray, NDArray] | None:
+    """An earlier solution if it was of as many samples, tasks and kernels; ``shape`` is (n, T)."""
+    if previous is None or previous[1].shape != shape[::-1] or previous[0].shape[-1] != n_kernels:
+        return None
+    return previous
 
 
 def _starts(previous: tuple[NDArray, NDArray] | None, n_problems: int) -> list[Any] | None:
