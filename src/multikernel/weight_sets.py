@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -242,10 +243,8 @@ class CappedSimplex:
         import clarabel
 
         self._check(n_kernels)
-        eye = sparse.identity(n_kernels, format="csc")
-        rows = sparse.vstack([-eye, eye, np.ones((1, n_kernels))]).tocsc()
         right = np.append(np.repeat([0.0, 1.0], n_kernels), self.t)
-        return rows, right, [clarabel.NonnegativeConeT(2 * n_kernels), clarabel.ZeroConeT(1)]
+        return _capped_rows(n_kernels), right, [clarabel.NonnegativeConeT(2 * n_kernels), clarabel.ZeroConeT(1)]
 
     def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """Exact zeros and ones; the weights between them are scaled to keep the sum."""
@@ -271,6 +270,13 @@ class CappedSimplex:
     def _check(self, n_kernels: int) -> None:
         if self.t > n_kernels:
             raise ValueError(f"t={self.t} kernels cannot be chosen out of {n_kernels}: lower t.")
+
+
+@lru_cache(maxsize=8)
+def _capped_rows(n_kernels: int) -> sparse.csc_matrix:
+    """Rows of g ≥ 0, g ≤ 1 and Σ g: the same for every t, and slower to make than to use."""
+    eye = sparse.identity(n_kernels, format="csc")
+    return sparse.vstack([-eye, eye, np.ones((1, n_kernels))]).tocsc()
 
 
 def lp_norm(x: Vector, p: float) -> float:

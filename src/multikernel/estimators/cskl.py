@@ -17,9 +17,9 @@ from multikernel.estimators.mkl import WEIGHTS, svm_problems
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
-from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Result
 from multikernel.solvers.capped import CAPPED_SOLVERS
+from multikernel.solvers.continuation import CappedProblem, continued
 from multikernel.solvers.exact import SelectionProblem, exact_selection
 from multikernel.weight_sets import CappedSimplex
 
@@ -209,18 +209,24 @@ class CSKLClassifier(KernelSVMClassifier):
         chosen, memory = CappedSimplex(self.t_), parse_memory(self.memory)
         inners = svm_problems(self, tasks, sample_weight)
         if not self.exact:
-            return [MinMaxProblem(stack, inner, chosen, memory) for inner in inners]
+            return [CappedProblem(stack, inner, chosen, memory) for inner in inners]
         deadline = math.inf if self.max_time is None else time.monotonic() + self.max_time
         return [SelectionProblem(stack, inner, chosen, memory, deadline) for inner in inners]
 
     def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
-        if start is not None:  # weights of another t, scaled
-            start = problem.weight_set.weights(start[0]), start[1]
         if self.exact:
+            if start is not None:  # weights of another t, scaled
+                start = problem.weight_set.weights(start[0]), start[1]
             exact_selection(problem, monitor, start, max_iter=self.max_iter)
-        else:
-            options = {"max_iter": self.max_iter, **(self.solver_options or {})}
-            CAPPED_SOLVERS[self.solver](problem, monitor, start, **options)
+            return
+        if start is not None:
+            weights, alpha = start[0], problem.inner.repair(start[1])
+            if not problem.holds(weights):
+                start = continued(problem, weights, alpha)
+            elif not monitor.history and monitor(weights, alpha):
+                return  # nothing left to do: so it is along paths, and for a second fit to the same data
+        options = {"max_iter": self.max_iter, **(self.solver_options or {})}
+        CAPPED_SOLVERS[self.solver](problem, monitor, start, **options)
 
     def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
         super()._store(results, intercepts)

@@ -15,7 +15,6 @@ from multikernel.estimators.base import NEGLIGIBLE, Prepared
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.groups import parse_groups
-from multikernel.weight_sets import CappedSimplex
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,8 @@ def cskl_path(
 ) -> CSKLPath:
     """Fit a :class:`CSKLClassifier` for several values of t, by default all whole ones from 1 to F.
 
-    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the weights of
-    the one before, scaled with those at 1 kept there, and from its dual coefficients.
+    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the weights and
+    coefficients that a quadratic model of the objective at the one before expects.
 
     Parameters
     ----------
@@ -144,7 +143,9 @@ def cskl_path(
     prepared = model._prepare(X, y, sample_weight)
     values = np.asarray(np.arange(1, prepared.stack.n_kernels + 1) if t is None else t, dtype=np.float64)
     order = _checked_order(values, "t")
-    models = dict(zip(order.tolist(), _fits(model, prepared, "t", values[order])))
+    ascending = values[order]
+    fits = _fits(model, prepared, "t", ascending) if model.exact else _fits_along_t(model, prepared, ascending)
+    models = dict(zip(order.tolist(), fits))
     return CSKLPath("t", values, [models[k] for k in range(len(values))])
 
 
@@ -159,8 +160,10 @@ def mkl_path(
 ) -> MKLPath:
     """Fit an :class:`MKLClassifier` for several values of C or of p.
 
-    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the solution of
-    the one before: dual coefficients at their bound stay there when C grows.
+    Kernels are computed and checked once. Models are fitted one after the other, and each starts from the solution of
+    the one before. C grows, and dual coefficients at their bound stay there; p falls, since sparse weights say
+    nothing about those that are zero, and ``weights ** ((p_before + 1) / (p + 1))`` are those of the same
+    discriminant.
 
     Parameters
     ----------
@@ -190,7 +193,7 @@ def mkl_path(
     if parameter == "C" and estimator.nu is not None:
         raise ValueError(f"with nu={estimator.nu!r} C is not used, so there is no path along it: set nu=None.")
     values = np.asarray(C if p is None else p, dtype=np.float64)
-    order = _checked_order(values, parameter)
+    order = _checked_order(values, parameter)[:: 1 if parameter == "C" else -1]
     model = clone(estimator).set_params(**{parameter: float(values[order[0]])})
     prepared = model._prepare(X, y, sample_weight)
     models = dict(zip(order.tolist(), _fits(model, prepared, parameter, values[order])))
@@ -207,31 +210,47 @@ def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.in
 def _fits(model: Any, prepared: Prepared, parameter: str, values: NDArray[np.float64]) -> Iterator[Any]:
     """The fitted models, one after the other; ``model`` is copied for each."""
     previous: Any = None
-    earlier: Any = None
     for value in values:
         fitted = copy.copy(model).set_params(**{parameter: float(value)})
         fitted._check_parameters()
+        start = None
         if previous is not None:
             weights, alpha = previous._previous_solution()
-            if parameter == "t" and earlier is not None:
-                weights = _continued(earlier, previous, value)
-            start = weights, _grown(alpha, previous.C, fitted.C) if parameter == "C" else alpha
-            fitted._run(prepared, start, fitted.callback, fitted.max_time)
-        else:
-            fitted._run(prepared, None, fitted.callback, fitted.max_time)
-        earlier, previous = previous, fitted
+            if parameter == "C":
+                alpha = _grown(alpha, previous.C, fitted.C)
+            elif parameter == "p":
+                weights = _sharpened(weights, previous.p, fitted.p)
+            start = weights, alpha
+        fitted._run(prepared, start, fitted.callback, fitted.max_time)
+        previous = fitted
         yield fitted
 
 
-def _continued(earlier: CSKLClassifier, previous: CSKLClassifier, t: float) -> NDArray[np.float64]:
-    """Weights for t on the line through those of two smaller values, brought back to the set."""
-    if previous.exact or not previous.t_ > earlier.t_:
-        return previous.weights_
-    share = (t - previous.t_) / (previous.t_ - earlier.t_)
-    rows = np.atleast_2d(previous.weights_ + share * (previous.weights_ - earlier.weights_))
-    if t > rows.shape[1]:  # refused when the fit sees it
-        return previous.weights_
-    return np.stack([CappedSimplex(t).project(row) for row in rows]).reshape(previous.weights_.shape)
+def _fits_along_t(model: CSKLClassifier, prepared: Prepared, values: NDArray[np.float64]) -> Iterator[CSKLClassifier]:
+    """The same along t: each problem takes over what is known of the one before."""
+    previous: Any = None
+    earlier: list[Any] = []
+    for t in values:
+        fitted = copy.copy(model).set_params(t=float(t))
+        fitted._check_parameters()
+        problems = list(fitted._problems(prepared.stack, prepared.tasks, prepared.sample_weight))
+        start = None if previous is None else previous._previous_solution()
+        for problem, known in zip(problems, earlier):
+            problem.take_over(known)
+        fitted._run(prepared, start, fitted.callback, fitted.max_time, problems)
+        if len(problems) > 1:  # their kernels, one a task, may be too many to keep
+            for problem in problems:
+                problem.forget_kernel()
+        previous, earlier = fitted, problems
+        yield fitted
+
+
+def _sharpened(weights: NDArray, old: float, new: float) -> NDArray:
+    """Best weights for ``new`` of the discriminant whose best weights for ``old`` these are [KBSZ11, eq. (26)].
+
+    Those of p = ∞ say nothing about it and stay. The fit scales them.
+    """
+    return weights ** ((old + 1.0) / (new + 1.0)) if np.isfinite(old) else weights
 
 
 def _grown(alpha: NDArray, old: float, new: float) -> NDArray:
