@@ -16,7 +16,7 @@ from multikernel.experiments.results import Results
 from multikernel.kernels import RBF
 
 MFEAT = "mfeat.npz"
-PER_CLASS = {"Caltech-101": {f"Caltech {k}": 102 * k for k in (4, 8, 15, 25)}}
+PER_CLASS = {"Caltech-101": {f"Caltech {k}": 102 * k for k in (3, 6, 12, 20)}}
 PER_CLASS["mfeat"] = {f"mfeat {k}": 10 * k for k in (20, 50, 100, 150)}
 WIDTHS = ("0.25*mean", "mean", "4*mean")
 PROBLEM = {"C": 10.0, "random_state": 0}
@@ -107,7 +107,7 @@ PROTOCOL = Protocol(
     ),
     task=task,
     settings=tuple(setting for sizes in PER_CLASS.values() for setting in sizes),
-    quick_settings=("Caltech 4", "Caltech 8", "mfeat 20", "mfeat 50"),
+    quick_settings=("Caltech 3", "Caltech 6", "mfeat 20", "mfeat 50"),
     setting_title="data, samples a class",
     n_splits=1,
     figures=(time_by_samples,),
