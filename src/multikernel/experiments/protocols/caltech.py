@@ -14,9 +14,6 @@ C = (1.0, 10.0, 100.0)
 GROUP_NORMS = (1.01, 1.05, 1.25)
 REGS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 MARGINS = {"C": 10.0, "nu": 0.5, "svm_tol": 1e-2}  # 39 × 102 SVMs for each of two folds and for all samples
-    "nu": (0.05, 0.2, 0.5, 0.8),
-    "cv": (3,),
-}  # folds for scores to combine, none of them shared with validation
 
 
 def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
