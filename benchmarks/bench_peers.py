@@ -30,13 +30,13 @@ WORKER = Path(__file__).parent / "peers" / "worker.py"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def run(name: str, folder: Path, limit: float, threads: int) -> dict:
+def run(name: str, folder: Path, limit: float, cores: int) -> dict:
     """Run a method on a problem; a row of figures, or one that says why there are none."""
     try:
         python = python_of(METHODS[name].environment)
     except Unavailable as error:
         return {"skipped": f"not installed: {error}"}
-    environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
+    environment = {**os.environ, **dict.fromkeys(THREADS, str(cores)), "PEERS_CORES": str(cores)}
     command = [str(python), str(WORKER), name, str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=environment)
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=120.0, help="seconds for a method on a problem, warm-up included"
     )
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="cores that a method may use")
     parser.add_argument("--output", type=Path, default=Path("peers"))
     parser.add_argument("--fresh", action="store_true")
     options = parser.parse_args()
@@ -80,7 +80,7 @@ def main() -> None:
                 except Absent as error:
                     print(f"{data}: left out, {error}", file=sys.stderr)
                     break
-                rows[name] = run(name, folder, options.limit, options.threads)
+                rows[name] = run(name, folder, options.limit, options.cores)
                 kept.write_text(json.dumps(results, indent=1))
                 show(data, name, rows[name])
     (options.output / "table.md").write_text(table(results), encoding="utf-8")

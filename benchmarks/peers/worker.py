@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 import time
 import warnings
@@ -61,6 +62,8 @@ def reset_peak() -> bool:
 
 def main() -> None:
     name, folder = sys.argv[1], Path(sys.argv[2])
+    if hasattr(os, "sched_setaffinity"):  # whatever threads a package starts, they share these cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ.get("PEERS_CORES", "1"))])
     warnings.simplefilter("ignore")
     method, training, new = METHODS[name], load(folder, "train"), load(folder, "test")
     warm = small(training)
