@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,8 @@ from multikernel.weight_sets import LpBall
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+# Samples whose features are copied at a time.
+BLOCK = 2048
 
 
 class SmoothProblem:
@@ -113,7 +116,10 @@ class SmoothProblem:
     def squares(self, alpha: Matrix) -> Vector:
         """``‖θ_j(alpha)‖²``, shape (F,); the last are kept."""
         if self._squares is None or not np.array_equal(self._squares[0], alpha):
-            if isinstance(self.stack, DenseStack) and self.fits_combined:
+            if isinstance(self.stack, LowRankStack):
+                parts = (self._onto_features(alpha) ** 2).sum(axis=1)
+                found = np.add.reduceat(parts, np.cumsum(self.ranks) - self.ranks)
+            elif isinstance(self.stack, DenseStack) and self.fits_combined:
                 found = self.stack.inner_products(alpha @ alpha.T)
             else:
                 found = self.stack.quadratic_forms(alpha).sum(axis=1)
@@ -126,7 +132,7 @@ class SmoothProblem:
         """``Σ_j weights_j K_j alpha``, shape (n, T)."""
         self.passes += 1.0
         if isinstance(self.stack, LowRankStack):
-            return self.features @ self.vector(weights, alpha)
+            return self.from_features(self.vector(weights, alpha))
         if self.fits_combined:
             return self.kernel(weights) @ alpha
         return combined_scores(self.stack, WeightedSum(weights), alpha)
@@ -157,7 +163,23 @@ class SmoothProblem:
 
     def vector(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """w in explicit features, shape (Σ rank, T)."""
-        return np.repeat(weights, self.ranks)[:, None] * (self.features.T @ alpha)
+        return np.repeat(weights, self.ranks)[:, None] * self._onto_features(alpha)
+
+    def from_features(self, vector: Matrix) -> Matrix:
+        """Scores of a w in explicit features, shape (n, T)."""
+        return np.vstack([block.astype(np.float64, copy=False) @ vector for _, block in self._feature_blocks()])
+
+    def _onto_features(self, alpha: Matrix) -> Matrix:
+        """``Σ_i alpha_i φ(x_i)``, shape (Σ rank, T)."""
+        parts = (block.astype(np.float64, copy=False).T @ alpha[rows] for rows, block in self._feature_blocks())
+        return sum(parts, start=np.zeros((self.features.shape[1], alpha.shape[1])))
+
+    def _feature_blocks(self) -> Iterator[tuple[slice, NDArray]]:
+        """Rows of the features, few enough at a time that a copy in double precision does not matter."""
+        size = len(self.features) if self.features.dtype == np.float64 else BLOCK
+        for start in range(0, len(self.features), size):
+            rows = slice(start, start + size)
+            yield rows, self.features[rows]
 
 
 def as_matrix(alpha: NDArray) -> Matrix:

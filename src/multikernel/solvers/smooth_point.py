@@ -87,7 +87,7 @@ class Point:
         along, along_scores = rest, rest_scores
         square = first = float(np.vdot(rest, rest_scores))
         for _ in range(max_products):
-            if not square > 1e-6 * first:
+            if not square > 1e-3 * first:
                 break
             bent = lam * along + problem.loss.bend(self.scores, along_scores)
             step = square / float(np.vdot(along_scores, bent))

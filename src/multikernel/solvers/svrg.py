@@ -28,6 +28,8 @@ MEMORY = 5
 LONGEST = 20.0
 # Products with the kernel that a Newton direction may cost, once epochs alone gain less than half.
 MAX_PRODUCTS = 100
+# Share of the gap that an epoch may leave before Newton directions come in where exact steps cannot be afforded.
+SLOW = 0.5
 # Newton steps that a problem takes about, and epochs over which the pace is measured.
 NEWTON_STEPS, FEWEST = 10, 5
 
@@ -66,14 +68,15 @@ def svrg(
     """
     epochs = Epochs(problem, random_state)
     pace = Pace(problem, monitor) if affordable(problem) else None
-    last_gap, slow = np.inf, False
+    last: tuple[Point | None, float] = None, np.inf
+    slow = False
 
     def advance(point: Point, memory: Memory) -> None:
-        nonlocal last_gap, slow
+        nonlocal last, slow
         moved, _ = epochs.next(point)
         directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
-        slow = slow or point.gap > 0.5 * last_gap
-        last_gap = point.gap
+        slow = slow or (point is last[0] and point.gap > SLOW * last[1])
+        last = point, point.gap
         by_products = pace is None and slow
         directions.append(point.newton(MAX_PRODUCTS) if by_products else (point.gradient, point.image))
         memory.add(point.search(directions))

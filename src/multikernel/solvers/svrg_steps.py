@@ -98,7 +98,7 @@ def epoch(
         metric = np.repeat(weights, problem.ranks)
         bounds = np.array([0, len(metric)])
         feature_steps(problem.features, bounds, order, 0, *state.arguments, metric, base, w, *state.state)
-        return state.blocks()[0], problem.features @ w.T
+        return state.blocks()[0], problem.from_features(np.ascontiguousarray(w.T))
     from multikernel.compiled.svrg import kernel_steps
 
     rows = CombinedRows(problem, weights)  # type: ignore[arg-type]  # a problem with the same kernel() will do
