@@ -43,9 +43,28 @@ def table(results: Results) -> str:
             )
             parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
+    parts.append(overview(results))
     parts.append("| package | method | what it optimises |\n|---|---|---|")
     parts += [f"| {about.package} | {about.title} | {about.optimises} |" for about in METHODS.values()]
     return "\n".join(parts) + "\n"
+
+
+def overview(results: Results) -> str:
+    """All problems side by side: accuracy, and the time of a fit in multiples of that of SVC."""
+    names = [name for name in METHODS if any(name in rows for rows in results.values())]
+    lines = [f"| package | method | {' | '.join(results)} |", "|---" * (len(results) + 2) + "|"]
+    for name in names:
+        cells = [_cell(rows, name) for rows in results.values()]
+        lines.append(f"| {METHODS[name].package} | {METHODS[name].title} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(rows: dict[str, dict[str, Any]], name: str) -> str:
+    row = rows.get(name, {"skipped": "–"})
+    if "skipped" in row:
+        return str(row["skipped"])
+    cost = time(row["seconds"]) if name == "svc" else f"{ratio(row['seconds'], rows['svc'].get('seconds'))} ×"
+    return f"{100 * row['accuracy']:.1f} %, {cost}, {row['peak'] / 1e6:.0f} MB"
 
 
 def time(seconds: float) -> str:
