@@ -23,6 +23,10 @@ from multikernel.files import DataError
 WARM_UP_SAMPLES = 20
 
 
+# Numbers of a fit's history that are kept beside time and gap: passes over the samples, of single kernels too.
+COUNTED = ("objective", "epoch", "passes", "block_passes")
+
+
 @dataclass(frozen=True)
 class Trial:
     """One split: Gram stacks, labels and the inner folds."""
@@ -150,7 +154,8 @@ def weight_shares(model: BaseEstimator) -> list[float]:
 def convergence(model: BaseEstimator) -> list[dict[str, float]]:
     """Course of a fit: after each iteration, its time and the largest relative gap of all its problems.
 
-    A problem that has not begun counts with the gap 1 of the solution zero.
+    A problem that has not begun counts with the gap 1 of the solution zero. Where there is one problem only, its
+    objective is there, too, and what its solver counts of `COUNTED`.
     """
     history = getattr(model, "history_", None) or []
     gaps = dict.fromkeys((row.get("problem", 0) for row in history), 1.0)
@@ -158,4 +163,6 @@ def convergence(model: BaseEstimator) -> list[dict[str, float]]:
     for row in sorted(history, key=lambda row: row["time"]):
         gaps[row.get("problem", 0)] = float(row.get("relative_gap", np.nan))
         rows.append({"time": float(row["time"]), "relative_gap": max(gaps.values())})
+        if len(gaps) == 1:
+            rows[-1].update({name: float(row[name]) for name in COUNTED if name in row})
     return rows

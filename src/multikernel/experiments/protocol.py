@@ -172,6 +172,8 @@ class Protocol:
         Returns the verdicts, given the results.
     minutes : float
         What a full run takes on two cores, about; ``nan`` if nobody has measured it.
+    tables : callable
+        Returns further tables, given the results: titles, each with its headings and rows.
     """
 
     name: str
@@ -194,6 +196,7 @@ class Protocol:
     figures: Sequence[Callable[[Results, Any], None]] = ()
     claims: Callable[[Results], list[Verdict]] = lambda results: []
     minutes: float = math.nan
+    tables: Callable[[Results], list[tuple[str, tuple[list[str], list[list[str]]]]]] = lambda results: []
 
     def __post_init__(self) -> None:
         keys = [entry.key for entry in self.entries]

@@ -66,12 +66,13 @@ Table = tuple[list[str], list[list[str]]]  # headings, and rows whose first cell
 def tables(results: Results) -> list[tuple[str, Table]]:
     """All tables with their titles: entries in rows for one setting, else settings in rows."""
     if len(results.protocol.settings) == 1:
-        return [(results.protocol.metric.capitalize() + " in percent", _one_setting(results))]
+        found = [(results.protocol.metric.capitalize() + " in percent", _one_setting(results))]
+        return found + results.protocol.tables(results)
     found = [(results.protocol.metric.capitalize() + " in percent", _many_settings(results))]
     found.append((f"Over all: {results.protocol.setting_title}", _over_settings(results)))
     found.append(("Time of a fit", _of_values(results, "fit_seconds", seconds)))
     found.append(("Kernels used", _of_values(results, "n_kernels", lambda value: f"{value:.4g}", total=True)))
-    return found
+    return found + results.protocol.tables(results)
 
 
 def _one_setting(results: Results) -> Table:

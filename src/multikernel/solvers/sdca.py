@@ -51,14 +51,19 @@ def sdca(
         Order of the samples.
     """
     rng = generator(random_state)
-    weights, alpha = _start(problem, rng, eta) if start is None else (np.array(start[0]), as_columns(start[1]))
+    passes = 0  # over the samples: epochs, sweeps, and a look at all kernels for the weights
+    if start is None:
+        weights, alpha, passes = _start(problem, rng, eta)
+    else:
+        weights, alpha = np.array(start[0]), as_columns(start[1])
     alpha = problem.loss.feasible(problem.lam * alpha) / problem.lam
     weights = _inside(problem, weights)
     goal = np.inf
     for _ in range(max_iter):
         # 1. alpha, weights fixed: no more exact than the weights deserve
         alpha, sweeps = _ascend(problem, weights, alpha, goal, rng)
-        monitor.notes = {"sweeps": sweeps}
+        passes += sweeps + 1
+        monitor.notes = {"sweeps": sweeps, "passes": passes}
         if monitor(weights, alpha):
             return
         gap = max(monitor.history[-1]["gap"], monitor.tol * monitor.history[-1]["objective"])
@@ -68,12 +73,12 @@ def sdca(
         weights = _next_weights(problem, weights, squares)
 
 
-def _start(problem: GroupNormProblem, rng: np.random.Generator, eta: float) -> tuple[NDArray, NDArray]:
-    """Weights and alpha of the online stage; weights near its own, because those of a high power are noisy."""
+def _start(problem: GroupNormProblem, rng: np.random.Generator, eta: float) -> tuple[NDArray, NDArray, int]:
+    """Weights, alpha and epochs of the online stage; weights near its own: those of a high power are noisy."""
     state = ScoreTable(problem)
-    online_stage(state, rng, eta, max_epochs=5)
+    epochs = online_stage(state, rng, eta, max_epochs=5)
     norms = np.sqrt(np.maximum(state.squares, 0.0))
-    return problem.weight_set.weights(norms), state.coef / problem.q
+    return problem.weight_set.weights(norms), state.coef / problem.q, epochs
 
 
 def _inside(problem: GroupNormProblem, weights: NDArray) -> NDArray[np.float64]:

@@ -61,6 +61,7 @@ def svrg_paper(
         return
     epochs = max(int(np.ceil(np.log(1.0 / min(monitor.tol, 0.5)))), 1)
     steps = BlockSteps(problem)
+    block_passes = 0.0  # steps of single kernels, in units of n
     done: list[tuple[NDArray, NDArray]] = []  # h and m of the epochs since J of them began
     for count in range(1, max_iter + 1):
         if len(done) == epochs:
@@ -74,12 +75,13 @@ def svrg_paper(
         done.append((h, m))
         # 4. last steps; 5.-14. the epoch
         last = last_steps(rng, convexity * h, m)
+        block_passes += float(last.sum()) / n
         stop = _epoch(problem, monitor, steps, coef, (h, convexity * h, last), rng)
         # 15., 16. w and d
         coef = steps.state.blocks()
         squares = np.maximum(np.einsum("fnt,fnt->f", problem.scores_of_blocks(coef), coef), 0.0)
         weights = problem.weight_set.weights(np.sqrt(squares))
-        monitor.notes = {"epoch": count, "passes": problem.passes}
+        monitor.notes = {"epoch": count, "passes": problem.passes, "block_passes": block_passes}
         if stop or monitor(weights, coef):
             break
     _share_alpha(problem, monitor)
