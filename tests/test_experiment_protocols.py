@@ -9,7 +9,7 @@ import pytest
 
 from multikernel.compare.tuning import accuracy, choose
 from multikernel.experiments import Task
-from multikernel.experiments.archives import from_features
+from multikernel.experiments.archives import drawn, from_features
 from multikernel.experiments.curves import excess, exponent, first_reach
 from multikernel.experiments.images import (
     CALTECH,
@@ -60,7 +60,7 @@ def test_noise_kernels_are_added_to_the_same_informative_ones(archives):
 
 def test_samples_of_a_class_are_for_training_or_for_the_test():
     y = np.repeat([3, 5, 9], [4, 10, 30])
-    train, test = obscure_samples.drawn(y, np.array([3, 5, 9]), 8, 5, 0)
+    train, test = drawn(y, np.array([3, 5, 9]), 8, 5, 0)
     assert len(np.intersect1d(train, test)) == 0
     assert np.unique(y[train], return_counts=True)[1].tolist() == [3, 8, 8]
     assert np.unique(y[test], return_counts=True)[1].tolist() == [1, 2, 5]

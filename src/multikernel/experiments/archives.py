@@ -144,6 +144,18 @@ def shuffled(y: NDArray, n_train: float | int, split: int, n_test: int | None = 
     return next(iter(splitter.split(np.zeros(len(y)), y)))
 
 
+def drawn(y: NDArray, labels: NDArray, n_train: int, n_test: int, split: int) -> tuple[NDArray, NDArray]:
+    """Samples of each class in a random order: the first to train on, the last to test; one is left for that."""
+    rng = np.random.default_rng(split)
+    train, test = [], []
+    for label in labels:
+        order = rng.permutation(np.flatnonzero(y == label))
+        kept = min(n_train, len(order) - 1)
+        train.append(order[:kept])
+        test.append(order[max(kept, len(order) - n_test) :])
+    return np.concatenate(train), np.concatenate(test)
+
+
 def unfold(upper: NDArray, n: int) -> NDArray:
     """Symmetric matrices (F, n, n) with a zero diagonal, from upper triangles (F, n (n − 1) / 2)."""
     rows, columns = np.triu_indices(n, 1)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from multikernel.experiments.drawing import COLOURS, MARKERS, plain, style
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Verdict
 from multikernel.experiments.results import Results
 
 
@@ -53,6 +54,24 @@ def excess(results: Results, key: str, setting: str, split: int, oracle: str) ->
         return math.nan
     bound = proof["objectives"][0] * (1.0 - proof["gaps"][0])
     return max(found["objectives"][0] / bound - 1.0, 1e-12)
+
+
+def race(results: Results, key: str, rival: str, share: float, claim: str, source: str) -> list[Verdict]:
+    """Whether a course gets to a share above the optimum of its problem in fewer iterations than another does."""
+    if not {key, rival} <= set(results.courses):
+        return []
+    problem = {line.key: line.problem for line in results.protocol.course}
+    same = [name for name in results.courses if problem[name] == problem[key]]
+    bound = max(point["bound"] for name in same for point in results.courses[name]["points"])
+    parts, ends = [], {}
+    for name in (key, rival):
+        points = results.courses[name]["points"]
+        hit = next((point for point in points if point["objective"] <= (1.0 + share) * bound), None)
+        ends[name] = math.inf if hit is None else hit["max_iter"]
+        when = "not reached" if hit is None else f"{hit['max_iter']} epochs, {hit['seconds']:.2f} s"
+        parts.append(f"{results.courses[name]['title']}: {when}")
+    verdict = HOLDS if ends[key] < ends[rival] else IN_PART if ends[key] == ends[rival] else FAILS
+    return [Verdict(claim, source, verdict, f"{100 * share:.0f} % above the optimum after " + "; ".join(parts))]
 
 
 def excess_by_budget(

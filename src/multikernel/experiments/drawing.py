@@ -158,3 +158,23 @@ def against_time(results: Results, figure: Any) -> None:
     plain(left)
     plain(right)
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
+
+
+def weight_panels(results: Results, figure: Any, setting: str, titles: Mapping[str, str]) -> None:
+    """Shares of the kernels in a setting, the first one if it is not there: a panel for each entry, by key.
+
+    Titles may name parameters that were chosen, as in ``"p = {p:.4g}"``.
+    """
+    setting = setting if setting in results.protocol.settings else results.protocol.settings[0]
+    found = {key: results.records(setting, key) for key in titles}
+    done = {key: records[0] for key, records in found.items() if records and records[0]["weights"]}
+    if not done:
+        return
+    panels = np.atleast_1d(figure.subplots(1, len(done), sharex=True, sharey=True))
+    for axes, (key, record) in zip(panels, done.items()):
+        names = record["kernel_names"]
+        axes.barh(range(len(names)), record["weights"][0], color=COLOURS[0])
+        axes.set_yticks(range(len(names)), names)
+        axes.set(title=titles[key].format(**record["parameters"][0]), xlabel="share")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].invert_yaxis()

@@ -13,12 +13,11 @@ from multikernel.experiments.drawing import score_by_setting
 from multikernel.experiments.images import CALTECH, caltech_split, distances_of
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
 from multikernel.experiments.results import Results
+from multikernel.experiments.sets import CALTECH_ONE_LEVEL
 
 C = (1.0, 10.0, 100.0)
 NORMS = (1.0, 1.0625, 1.25, 1.5, 2.0, 4.0, 1e6)  # of the twelve and ten of the paper, to save time
 REGS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-LEVELS = {"sift": (2,), "siftedge": (1,), "csift": (2,), "ssim": (2,), "phog180": (4,), "phog360": (4,), "lbp1": (2,)}
-LEVELS |= {"lbp3": (2,), "tex": (1,), "hsv": (1,), "colhist": (1,)}
 MOST_NOISE, NOISE_COLUMNS = 10, 50
 FIXED = {"1": 1.0, "2": 2.0, "∞": 1e6}
 
@@ -28,7 +27,9 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     y = archive["y"]
     train, test = caltech_split(archive, split, 20 if quick else 102)
     rows = np.sort(np.concatenate([train, test]))
-    informative, names = archives.once(f"{CALTECH} {len(rows)}", lambda: distances_of(archive, rows, LEVELS))
+    informative, names = archives.once(
+        f"{CALTECH} {len(rows)}", lambda: distances_of(archive, rows, CALTECH_ONE_LEVEL)
+    )
     # the random vectors of a level of noise are among those of the next
     vectors = np.random.default_rng(split).standard_normal((MOST_NOISE, len(rows), NOISE_COLUMNS), dtype=np.float32)
     noise = [euclidean_distances(vector, squared=True) for vector in vectors[: int(setting)]]

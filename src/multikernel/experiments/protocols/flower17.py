@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from multikernel.experiments.archives import Archives, from_distances, unfold
+from multikernel.experiments.curves import race
 from multikernel.experiments.drawing import against_time, score_intervals
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Course, Entry, Protocol, Task, Verdict
 from multikernel.experiments.results import Results
@@ -93,24 +94,8 @@ def claims(results: Results) -> list[Verdict]:
         text = f"from {combined[low]:.1f} ({low}) to {combined[high]:.1f} ({high}); ± {spread:.1f} over splits"
         text += f"; CG-Boost, which is not in that comparison, {found['cg-boost']:.1f}" if "cg-boost" in found else ""
         verdicts.append(Verdict("All ways of combining achieve similar results", "OJC10, sect. 4.1", verdict, text))
-    verdicts += _faster_than_pegasos(results)
-    return verdicts
-
-
-def _faster_than_pegasos(results: Results) -> list[Verdict]:
-    if not {"obscure", "pegasos"} <= set(results.courses):
-        return []
-    bound = max(p["bound"] for key in ("obscure", "pegasos", "sdca") for p in results.courses[key]["points"])
-    parts, ends = [], {}
-    for key in ("obscure", "pegasos"):
-        points = results.courses[key]["points"]
-        hit = next((p for p in points if p["objective"] <= 1.05 * bound), None)
-        ends[key] = math.inf if hit is None else hit["max_iter"]
-        when = "not reached" if hit is None else f"{hit['max_iter']} epochs, {hit['seconds']:.2f} s"
-        parts.append(f"{results.courses[key]['title']}: {when}")
-    verdict = HOLDS if ends["obscure"] < ends["pegasos"] else IN_PART if ends["obscure"] == ends["pegasos"] else FAILS
-    text = "5 % above the optimum after " + "; ".join(parts)
-    return [Verdict("OBSCURE converges much faster than Pegasos", "OJC10, Figure 1", verdict, text)]
+    claim = "OBSCURE converges much faster than Pegasos", "OJC10, Figure 1"
+    return [*verdicts, *race(results, "obscure", "pegasos", 0.05, *claim)]
 
 
 PROTOCOL = Protocol(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multikernel.compare.results import mean
 from multikernel.experiments import archives as a
@@ -27,7 +26,7 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     archive = archives.load(CALTECH if caltech else MFEAT)
     y = archive["y"]
     labels = np.unique(y)[: 20 if quick else 102]
-    train, test = drawn(y, labels, int(setting.split()[1]), 5 if caltech else 50, split)
+    train, test = a.drawn(y, labels, int(setting.split()[1]), 5 if caltech else 50, split)
     if caltech:
         training, testing = caltech39(archives, train, test)
     else:
@@ -35,18 +34,6 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
         kernels = [RBF(bandwidth=w, columns=c, name=f"{name} {w}") for name, c in columns.items() for w in WIDTHS]
         training, testing = a.from_features(X, kernels, train, test)
     return Task(training, testing, y[train], y[test], [])
-
-
-def drawn(y: NDArray, labels: NDArray, n_train: int, n_test: int, split: int) -> tuple[NDArray, NDArray]:
-    """Samples of each class in a random order: the first to train on, the last to test; one is left for that."""
-    rng = np.random.default_rng(split)
-    train, test = [], []
-    for label in labels:
-        order = rng.permutation(np.flatnonzero(y == label))
-        kept = min(n_train, len(order) - 1)
-        train.append(order[:kept])
-        test.append(order[max(kept, len(order) - n_test) :])
-    return np.concatenate(train), np.concatenate(test)
 
 
 def time_by_samples(results: Results, figure) -> None:

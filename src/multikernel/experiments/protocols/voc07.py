@@ -7,17 +7,16 @@ import math
 import numpy as np
 
 from multikernel.experiments import archives as a
+from multikernel.experiments.drawing import weight_panels
 from multikernel.experiments.fitting import average_precision
 from multikernel.experiments.images import kernels_of
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
 from multikernel.experiments.protocols.flower17 import FISHER_NORMS, REGS
 from multikernel.experiments.results import Results
+from multikernel.experiments.sets import VOC, VOC_LEVELS
 
-FILE = "voc07_views.npz"
 C = (0.25, 1.0, 4.0, 16.0, 64.0)  # every second of [YMBCK10, sect. 4.1], to save time, as are the norms of the SVM
 SVM_NORMS = (1.0, 1.25, 2.0, math.inf)
-LEVELS = {"sift": (1, 2), "siftedge": (1,), "csift": (1, 2), "ssim": (1, 2), "phog360": (2, 4), "lbp1": (1, 2)}
-LEVELS |= {"tex": (1,), "hsv": (1,), "colhist": (1, 2)}
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
@@ -26,10 +25,10 @@ FIXED = {"1": 1.0, "2": 2.0, "∞": math.inf}
 
 
 def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
-    archive = archives.load(FILE)
+    archive = archives.load(VOC)
     train, test = archive["train"].astype(int), archive["test"].astype(int)
     stacks = archives.once(
-        FILE, lambda: a.from_features(*kernels_of(archive, LEVELS), train, test, standardize=False)
+        VOC, lambda: a.from_features(*kernels_of(archive, VOC_LEVELS), train, test, standardize=False)
     )
     labels = archive["Y"][:, [str(name) for name in archive["classes"]].index(setting)]
     kept, tested = np.flatnonzero(labels[train]), np.flatnonzero(labels[test])  # 0 marks difficult ones: left out
@@ -58,20 +57,7 @@ def claims(results: Results) -> list[Verdict]:
 
 def weights_by_norm(results: Results, figure) -> None:
     """Share of each kernel in MK-FDA with p = 1, 2, ∞ and the learnt one, for the class cat."""
-    setting = "cat" if "cat" in results.protocol.settings else results.protocol.settings[0]
-    found = {key: results.records(setting, key) for key in ("fda-1", "fda-2", "fda-∞", "fda-p")}
-    done = {key: records[0] for key, records in found.items() if records and records[0]["weights"]}
-    for axes, (key, record) in zip(
-        np.atleast_1d(figure.subplots(1, max(len(done), 1), sharex=True, sharey=True)), done.items()
-    ):
-        names = record["kernel_names"]
-        axes.barh(range(len(names)), record["weights"][0], color="#2f5fd0")
-        axes.set_yticks(range(len(names)), names)
-        axes.set(title=f"p = {record['parameters'][0]['p']:.4g}" if key == "fda-p" else f"p = {key[4:]}")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_xlabel("share")
-    if done:
-        figure.axes[0].invert_yaxis()
+    weight_panels(results, figure, "cat", {f"fda-{p}": f"p = {p}" for p in FIXED} | {"fda-p": "p = {p:.4g}"})
 
 
 PROTOCOL = Protocol(
@@ -82,7 +68,7 @@ PROTOCOL = Protocol(
     "kernels of unit variance, MK-FDA centred ones of unit trace. Images and descriptors differ from the paper's, "
     "and the grids of MK-SVM are thinner.",
     source="[YMBCK10, Table 2]",
-    files=(FILE,),
+    files=(VOC,),
     entries=(
         *(
             Entry(f"svm-{p}", "mkl", f"SVM ℓ{p}", {"p": v, "normalize": "variance"}, {"C": C})
