@@ -117,3 +117,26 @@ def test_a_warm_start_on_other_kernels_samples_or_classes_is_a_fit(classifier):
         model.fit(kernels, labels)
         assert model.weights_.shape == fresh.weights_.shape
         assert_allclose(model.objective_, fresh.objective_, rtol=0.1)
+
+
+def test_a_fit_stopped_again_and_again_keeps_its_checkpoint_until_every_task_is_done(tmp_path):
+    _, K, y = small_task(n_classes=3)
+    parameters = {"weights": "per-class", "tol": 1e-6}
+    straight = MKLClassifier("precomputed", **parameters).fit(K, y)
+    path, rounds = tmp_path / "state.npz", 0
+    while rounds == 0 or path.exists():
+        calls = []
+
+        def stop_at_the_second_row(row, calls=calls):
+            calls.append(row)
+            return len(calls) >= 2
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = MKLClassifier("precomputed", checkpoint=path, callback=stop_at_the_second_row, **parameters)
+            model.fit(K, y)
+        rounds += 1
+        assert model.converged_ != path.exists()  # what is not done can be gone on with
+        assert rounds < 50
+    assert rounds > 1
+    assert_allclose(model.objective_, straight.objective_, rtol=1e-6)

@@ -83,7 +83,6 @@ class Session:
             self._solve_all(problems, solve, starts or [None] * len(problems))
         for monitor, problem in zip(self._monitors, problems):
             if monitor.best is None:  # never begun: a start that costs nothing, with its honest gap
-                monitor.stopped = self._reason()
                 self.callback = None  # nobody who asked to stop wants to be called again
                 monitor(*problem.start())
         results = [monitor.result() for monitor in self._monitors]
@@ -94,13 +93,15 @@ class Session:
     def _solve_all(self, problems: Sequence[Problem], solve: Solve, starts: Sequence[State | None]) -> None:
         def work(k: int) -> None:
             monitor = self._monitors[k]
-            if not self._must_stop():
-                try:
-                    solve(problems[k], monitor, starts[k] if monitor.current is None else monitor.current)
-                except KeyboardInterrupt:  # raised by a callback: it means the same as Ctrl-C in the main thread
-                    self._interrupted = True
-                    monitor.stopped = self._reason()
-                self._finish(k)
+            if self._must_stop():
+                monitor.stopped = self._reason()  # a checkpoint may have begun it
+                return
+            try:
+                solve(problems[k], monitor, starts[k] if monitor.current is None else monitor.current)
+            except KeyboardInterrupt:  # raised by a callback: it means the same as Ctrl-C in the main thread
+                self._interrupted = True
+                monitor.stopped = self._reason()
+            self._finish(k)
 
         todo = [k for k in range(len(problems)) if k not in self._finished]
         # Solvers run on other threads, so that Ctrl-C reaches this one at once; their monitors then stop them.
