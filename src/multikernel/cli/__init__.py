@@ -1,4 +1,4 @@
-"""The command ``multikernel``: compare, fit, predict, info, reproduce."""
+"""The command ``multikernel``: compare, fit, predict, info, reproduce, data."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_predict(commands)
     _add_info(commands)
     _add_reproduce(commands)
+    _add_fetching(commands)
     return parser
 
 
@@ -200,6 +201,12 @@ def _add_reproduce(commands: Any) -> None:
     from multikernel.cli.reproducing import add_reproduce
 
     add_reproduce(commands, _command)
+
+
+def _add_fetching(commands: Any) -> None:
+    from multikernel.cli.fetching import add_fetching
+
+    add_fetching(commands, _command)
 
 
 def whole(least: int) -> Callable[[str], int]:

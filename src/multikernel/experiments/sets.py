@@ -23,7 +23,6 @@ CALTECH_ONE_LEVEL = {
     "lbp3": (2,), "tex": (1,), "hsv": (1,), "colhist": (1,),
 }  # fmt: skip
 TCGA_VIEWS = ("mrna_train", "mirna_train", "protein_train")
-MANY = 400  # training samples from which on one fold chooses parameters, and not three
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class DataSet:
 
 
 def task_of(archives: a.Archives, data: DataSet, split: int) -> Task:
-    """Stacks of unit variance, labels, and folds: three below `MANY` training samples, else one of three."""
+    """Stacks of unit variance, labels, and a third of the training samples to choose parameters on."""
     archive = archives.load(data.file)
     y = _labels(archive, data)
     known = np.flatnonzero(y != 0) if data.kind == "voc" else np.arange(len(y))  # 0 marks difficult images
@@ -61,9 +60,8 @@ def task_of(archives: a.Archives, data: DataSet, split: int) -> Task:
     train, test = (known[rows] for rows in a.shuffled(y[known], data.n_train, split, data.n_test))
     stacks = KINDS[data.kind](archives, archive, data, train, test)
     training, testing = a.normalized(stacks, "variance")
-    folds = inner_folds(y[train], 3, split)
     score = average_precision if data.kind == "voc" else accuracy
-    return Task(training, testing, y[train], y[test], folds if len(train) < MANY else folds[:1], score)
+    return Task(training, testing, y[train], y[test], inner_folds(y[train], 3, split)[:1], score)
 
 
 def _labels(archive: Mapping[str, NDArray], data: DataSet) -> NDArray:

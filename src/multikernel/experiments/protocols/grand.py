@@ -64,8 +64,8 @@ PROTOCOL = Protocol(
     name="grand",
     title="All methods on many data sets",
     about="Every method of the library on two random stratified splits of each data set, all with the same "
-    "kernels, scaled to unit variance. Parameters are chosen inside the training samples: by three folds, by one "
-    "from 400 training samples on. VOC07 has average precision of a class against the rest, all others accuracy.",
+    "kernels, scaled to unit variance. Parameters are chosen on a third of the training samples. "
+    "VOC07 has average precision of a class against the rest, all others accuracy.",
     source="this library",
     files=tuple(sorted({data.file for data in SETS.values()})),
     entries=entries(),
