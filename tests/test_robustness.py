@@ -140,3 +140,14 @@ def test_a_fit_stopped_again_and_again_keeps_its_checkpoint_until_every_task_is_
         assert rounds < 50
     assert rounds > 1
     assert_allclose(model.objective_, straight.objective_, rtol=1e-6)
+
+
+def test_ufo_goes_on_with_the_epoch_it_was_stopped_at(tmp_path):
+    _, K, y = small_task(n_classes=3)
+    model = UFOMKLClassifier("precomputed", tol=1e-9, max_iter=256, random_state=0, checkpoint=tmp_path / "state.npz")
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        model.set_params(callback=lambda row: row.get("epoch") == 64).fit(K, y)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.set_params(callback=None).fit(K, y)
+    assert [row["epoch"] for row in model.history_ if "epoch" in row] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert_allclose(model.objective_, min(row["objective"] for row in model.history_))

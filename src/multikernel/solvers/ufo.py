@@ -49,7 +49,7 @@ def ufo(
     monitor : Monitor
         Judges the solution, which reads all kernels, when the number of epochs has doubled.
     start : (weights, alpha), optional
-        Start here, as if it were the outcome of ten epochs.
+        Start here, as if it were the outcome of ten epochs; of as many as there were, in a run that is resumed.
     max_iter : int
         Largest number of epochs.
     random_state : int, Generator or RandomState, optional
@@ -57,13 +57,15 @@ def ufo(
     """
     rng = generator(random_state)
     state = ScoreTable(problem)
-    n, next_look = len(problem.loss), 1
+    n, done = len(problem.loss), 0
     if start is not None and np.any(start[1]):
-        state.restart(steps=EPOCHS_OF_A_START * n)
+        done = _epochs_before(monitor)
+        state.restart(steps=max(done, EPOCHS_OF_A_START) * n)
         state.set(problem.lam * state.steps * as_columns(start[1]))
         if monitor(start[0], as_columns(start[1])):
             return
-    for epoch in range(1, max_iter + 1):
+    next_look = max(1, 2 * done)
+    for epoch in range(done + 1, max_iter + 1):
         state.averaging(rng.permutation(n))
         if epoch < next_look and epoch < max_iter:
             continue
@@ -74,3 +76,8 @@ def ufo(
         monitor.notes = {"epoch": epoch, "updates": state.updates, "mistakes": state.mistakes}
         if monitor(solution.weights, solution.alpha):
             return
+
+
+def _epochs_before(monitor: Monitor) -> int:
+    """Epochs of the run that a monitor goes on with; none in a run of its own."""
+    return max((int(row.get("epoch", 0)) for row in monitor.history), default=0)
