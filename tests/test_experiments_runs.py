@@ -98,6 +98,20 @@ def test_a_process_that_dies_is_explained(small, tmp_path):
         reproduce(replace(small, task=task, course=()), tmp_path, data=SMALL, jobs=2)
 
 
+def test_a_data_set_that_an_archive_lacks_does_not_stop_the_others(tmp_path):
+    arrays = {name: array for name, array in SMALL.load("uci_pack.npz").items() if not name.startswith("DNA")}
+    np.savez(tmp_path / "uci_pack.npz", **arrays)
+    entries = [replace(entry, grid={"C": (1.0,)}) for entry in which_p.PROTOCOL.entries[:2]]
+    protocol = replace(
+        which_p.PROTOCOL, entries=entries, settings=("DNA", "Sonar"), files=("uci_pack.npz",), n_splits=1,
+        claims=lambda results: [],
+    )  # fmt: skip
+    results = reproduce(protocol, tmp_path / "out", data=tmp_path)
+    assert "uci_pack.npz has no array" in results.cells["DNA", 0, "average"]["error"]
+    assert results.scores("average", "Sonar")
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == 2  # what failed is tried again next time
+
+
 @pytest.mark.parametrize("name", list(all_protocols()))
 def test_every_protocol_runs_quickly_on_stand_ins(name, tmp_path):
     start = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,32 @@ from numpy.typing import NDArray
 
 from multikernel.datasets import data_home
 from multikernel.files import DataError
+
+
+class MissingArray(DataError):
+    """An archive lacks an array: a data set of it cannot be used, others can."""
+
+
+class _Arrays(Mapping[str, NDArray]):
+    """The arrays of an archive, read when they are asked for; a missing one is explained."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = np.load(path, allow_pickle=False)
+
+    def __getitem__(self, name: str) -> NDArray:
+        if name not in self._file:
+            raise MissingArray(f"{self._path.name} has no array {name}: it is not the complete archive")
+        return self._file[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._file
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file.files)
+
+    def __len__(self) -> int:
+        return len(self._file.files)
 
 
 class Archives:
@@ -63,7 +89,7 @@ class Archives:
         """An archive of arrays, by name."""
         self.require(file, [file])
         try:
-            return np.load(self.folder / file, allow_pickle=False)
+            return _Arrays(self.folder / file)
         except (ValueError, OSError) as error:
             raise DataError(f"{self.folder / file} cannot be read as a NumPy archive: {error}") from None
 

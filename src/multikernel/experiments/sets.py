@@ -68,7 +68,7 @@ def _labels(archive: Mapping[str, NDArray], data: DataSet) -> NDArray:
     if data.kind == "voc":
         return archive["Y"][:, [str(name) for name in archive["classes"]].index(data.name)]
     names = ("y", "y_train") if not data.name else (f"{data.name}_y",)
-    return next(archive[name] for name in names if name in archive)
+    return archive[next((name for name in names if name in archive), names[0])]
 
 
 def _given(archives: a.Archives, archive: Any, data: DataSet, train: NDArray, test: NDArray) -> tuple[Any, Any]:

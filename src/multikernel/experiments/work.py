@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from multikernel.compare.interruption import Interruption
-from multikernel.experiments.archives import Archives
+from multikernel.compare.results import MethodResult
+from multikernel.experiments.archives import Archives, MissingArray
 from multikernel.experiments.cells import Cells
 from multikernel.experiments.fitting import run_course, run_entry
 from multikernel.experiments.protocol import Course, Entry, Protocol, Task
@@ -46,7 +47,10 @@ def do(work: Work, job: Job, tell: Callable[[Any, dict[str, Any]], None] = lambd
     """Fit what the job asks for, keep the cells, and return them; ``tell`` is called after each."""
     found: list[Found] = []
     with Interruption() as interruption:
-        task = _task(work, job.setting, job.split)
+        try:
+            task = _task(work, job.setting, job.split)
+        except MissingArray as error:  # the other settings go on
+            return [_failed(entry, str(error), tell) for entry, _ in job.entries]
         for entry, path in job.entries:
             record = _timed(partial(run_entry, work.protocol, entry, task, interruption.check))
             interruption.check()  # a fit that was interrupted returns what it has: not to be kept
@@ -61,6 +65,14 @@ def do(work: Work, job: Job, tell: Callable[[Any, dict[str, Any]], None] = lambd
             found.append((course, record))
             tell(course, record)
     return found
+
+
+def _failed(entry: Entry, reason: str, tell: Callable[[Any, dict[str, Any]], None]) -> Found:
+    """The record of an entry that could not be fitted; it is not kept."""
+    record = {**asdict(MethodResult(entry.key, entry.title, error=reason)), "n_train": 0, "n_test": 0}
+    record.update(seconds=0.0, kernel_names=[])
+    tell(entry, record)
+    return entry, record
 
 
 def _timed(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
