@@ -17,6 +17,7 @@ from multikernel import (
     ObscureClassifier,
     UFOMKLClassifier,
 )
+from multikernel.persistence import load, save
 
 CLASSIFIERS = [
     CGBoostClassifier,
@@ -151,3 +152,12 @@ def test_ufo_goes_on_with_the_epoch_it_was_stopped_at(tmp_path):
         model.set_params(callback=None).fit(K, y)
     assert [row["epoch"] for row in model.history_ if "epoch" in row] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     assert_allclose(model.objective_, min(row["objective"] for row in model.history_))
+
+
+def test_a_model_with_a_checkpoint_path_can_be_saved(tmp_path):
+    _, K, y = small_task()
+    model = KernelAverageClassifier("precomputed", checkpoint=tmp_path / "state.npz").fit(K, y)
+    save(model, tmp_path / "model.mkl")
+    restored = load(tmp_path / "model.mkl")
+    assert restored.checkpoint == str(tmp_path / "state.npz")
+    assert_array_equal(restored.decision_function(K), model.decision_function(K))

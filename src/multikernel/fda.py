@@ -213,7 +213,7 @@ def fda_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRa
         raise MemoryError(
             f"Fisher discriminant analysis of {n} samples factorises an (n, n) matrix: {format_bytes(16 * n**2)} "
             f"with its kernel, but memory allows {format_bytes(memory)}. Use kernels with explicit features, such as "
-            "Nystroem(RBF(), rank=200), fewer samples, or raise memory=."
+            "Nystroem(kernel=RBF(), rank=200), fewer samples, or raise memory=."
         )
     return DenseSystem(stack, reg)
 

@@ -64,8 +64,8 @@ class LowRankStack(GramStack):
         ]
         if lacking:
             raise ValueError(
-                f"kernels {lacking} have no explicit features: wrap them in Nystroem(kernel, rank=…) or "
-                "RandomFourier(kernel, rank=…), or let memory= choose another storage."
+                f"kernels {lacking} have no explicit features: wrap them in Nystroem(kernel=…, rank=…) or "
+                "RandomFourier(kernel=…, rank=…), or let memory= choose another storage."
             )
         rows = [np.asarray(kernel.features(X), dtype=dtype) for kernel in family.kernels]
         columns = None if Z is None else [np.asarray(k.features(Z), dtype=dtype) for k in family.kernels]

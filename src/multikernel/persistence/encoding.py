@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -99,6 +100,8 @@ class Encoder:
         if isinstance(value, (slice, range)):
             parts = [self.encode(p, where) for p in (value.start, value.stop, value.step)]
             return {"$": type(value).__name__, "items": parts}
+        if isinstance(value, os.PathLike):  # such as checkpoint=: another machine may have other kinds of paths
+            return os.fspath(value)
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"$": "dtype", "name": np.dtype(value).str, "type": isinstance(value, type)}
         return self._shared(value, where)
