@@ -66,8 +66,7 @@ class Trial:
         start = time.perf_counter()
         model, peak = peak_memory(lambda: model.fit(self.training, self.y_train))
         seconds = time.perf_counter() - start
-        predicted = model.predict(self.testing)
-        confusion = confusion_matrix(self.y_test, predicted, labels=self.classes)
+        confusion = self._confusion(model)
         score = self.score(model, self.testing, self.y_test)
         step()
         # stored together, so that a split that fails or is interrupted leaves no half entry
@@ -79,10 +78,17 @@ class Trial:
         result.objectives.append(float(np.sum(getattr(model, "objective_", np.nan))))
         result.n_kernels.append(float(np.mean(getattr(model, "n_kernels_", np.nan))))
         result.weights.append(weight_shares(model))
-        before = result.confusion or np.zeros_like(confusion)
-        result.confusion = (np.asarray(before) + confusion).tolist()
+        if confusion is not None:
+            before = result.confusion or np.zeros_like(confusion)
+            result.confusion = (np.asarray(before) + confusion).tolist()
         if not result.history:
             result.history = convergence(model)
+
+    def _confusion(self, model: BaseEstimator) -> np.ndarray | None:
+        """How often each class was taken for each; None for tables of labels."""
+        if self.y_test.ndim > 1:
+            return None
+        return confusion_matrix(self.y_test, model.predict(self.testing), labels=self.classes)
 
     def _warm_up(self, method: Method, parameters: dict[str, Any]) -> None:
         """Without validation nothing may have been compiled yet: fit once, off the clock, to a few samples."""

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from multikernel.compare.results import MethodResult
-from multikernel.compare.trial import Trial
+from multikernel.compare.trial import Trial, weight_shares
 from multikernel.compare.tuning import make_on_stack
 from multikernel.estimators.registry import Method
 from multikernel.experiments.protocol import Course, Entry, Protocol, Task
@@ -56,7 +56,7 @@ def run_course(
     method = entry.registered()
     known = signature(method.estimator).parameters
     parameters = {name: value for name, value in chosen.items() if name in known}
-    points: list[dict[str, float]] = []
+    points: list[dict[str, Any]] = []
     _fit(method, {**parameters, "max_iter": 1}, task)  # compiled, off the clock
     for budget in course.budgets:
         model, seconds = _fit(method, {**parameters, "max_iter": budget}, task)
@@ -69,6 +69,7 @@ def run_course(
                 "objective": objective,
                 "bound": objective - float(np.sum(model.dual_gap_)),
                 "score": (task.score or protocol.score)(model, task.testing, task.y_test),
+                "weights": weight_shares(model),
             }
         )
         if model.converged_ or seconds > MOST_SECONDS:

@@ -38,6 +38,8 @@ class Entry:
         Values to choose from by validation.
     published : str
         The figure that a paper gives for it, with the source.
+    leaves_out : sequence of str
+        Settings in which it is not run.
     """
 
     key: str
@@ -46,6 +48,7 @@ class Entry:
     params: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     published: str = ""
+    leaves_out: Sequence[str] = ()
 
     def registered(self) -> Method:
         """The registered method, with this title, these parameters and this grid."""

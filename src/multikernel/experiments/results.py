@@ -126,7 +126,8 @@ class Results:
     @property
     def total(self) -> int:
         """Cells that the protocol has."""
-        return len(self.protocol.entries) * len(self.protocol.settings) * self.protocol.n_splits
+        places = [s for entry in self.protocol.entries for s in self.protocol.settings if s not in entry.leaves_out]
+        return len(places) * self.protocol.n_splits
 
     def cores(self) -> set[int]:
         """Cores that fits could use, over all cells that say so."""

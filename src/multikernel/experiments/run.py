@@ -157,6 +157,8 @@ class _Run:
             for setting in protocol.settings:
                 pending: list[tuple[Entry, Path]] = []
                 for entry in protocol.entries:
+                    if setting in entry.leaves_out:
+                        continue
                     path = cells.path(f"{setting}-{split + 1}-{entry.key}", _facts(setting, split, entry))
                     record = cells.read(path)
                     if record is None:
