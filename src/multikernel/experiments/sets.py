@@ -51,8 +51,8 @@ class DataSet:
     classes: int | None = None
 
 
-def task_of(archives: a.Archives, data: DataSet, split: int) -> Task:
-    """Stacks of unit variance, labels, and a third of the training samples to choose parameters on."""
+def task_of(archives: a.Archives, data: DataSet, split: int, n_folds: int = 1) -> Task:
+    """Stacks of unit variance, labels, and the first so many of three folds to choose parameters on."""
     archive = archives.load(data.file)
     y = _labels(archive, data)
     known = np.flatnonzero(y != 0) if data.kind == "voc" else np.arange(len(y))  # 0 marks difficult images
@@ -61,7 +61,7 @@ def task_of(archives: a.Archives, data: DataSet, split: int) -> Task:
     stacks = KINDS[data.kind](archives, archive, data, train, test)
     training, testing = a.normalized(stacks, "variance")
     score = average_precision if data.kind == "voc" else accuracy
-    return Task(training, testing, y[train], y[test], inner_folds(y[train], 3, split)[:1], score)
+    return Task(training, testing, y[train], y[test], inner_folds(y[train], 3, split)[:n_folds], score)
 
 
 def _labels(archive: Mapping[str, NDArray], data: DataSet) -> NDArray:
@@ -84,7 +84,8 @@ def _views(archives: a.Archives, archive: Any, data: DataSet, train: NDArray, te
     """An RBF kernel on each view."""
     from multikernel.kernels import RBF
 
-    names = [name for name in archive if name.startswith("view_0") or name in TCGA_VIEWS]
+    names = [name for name in TCGA_VIEWS if name in archive]
+    names = names or sorted(name for name in archive if name.startswith("view_0"))
     X, columns = a.joined(archive, names)
     return a.from_features(X, [RBF(columns=place, name=name) for name, place in columns.items()], train, test)
 
@@ -97,6 +98,30 @@ def _columns(archives: a.Archives, archive: Any, data: DataSet, train: NDArray, 
     kernels = [RBF(bandwidth=f"{width:g}*mean", name=f"RBF {width:g}") for width in (0.1, 0.3, 1.0, 3.0, 10.0)]
     for block in np.array_split(np.arange(X.shape[1]), min(10, X.shape[1])):
         kernels.append(RBF(columns=slice(block[0], block[-1] + 1), name=f"columns {block[0]}–{block[-1]}"))
+    return a.from_features(X, kernels, train, test)
+
+
+def _windows(archives: a.Archives, archive: Any, data: DataSet, train: NDArray, test: NDArray) -> tuple[Any, Any]:
+    """An RBF kernel on each window of 15 columns."""
+    from multikernel.kernels import RBF
+
+    X = archive[f"{data.name}_X"]
+    starts = range(0, X.shape[1], 15)
+    kernels = [RBF(columns=slice(s, min(s + 15, X.shape[1])), name=f"columns {s}–{s + 14}") for s in starts]
+    return a.from_features(X, kernels, train, test)
+
+
+def _every_feature(
+    archives: a.Archives, archive: Any, data: DataSet, train: NDArray, test: NDArray
+) -> tuple[Any, Any]:
+    """A linear and three RBF kernels on all columns and on each of them."""
+    from multikernel.kernels import RBF, Linear
+
+    X = archive[f"{data.name}_X"]
+    kernels: list[Any] = []
+    for columns in (None, *([k] for k in range(X.shape[1]))):
+        kernels += [RBF(bandwidth=width, columns=columns) for width in ("0.25*mean", "mean", "4*mean")]
+        kernels.append(Linear(columns=columns))
     return a.from_features(X, kernels, train, test)
 
 
@@ -131,6 +156,8 @@ KINDS = {
     "distances": _distances,
     "views": _views,
     "columns": _columns,
+    "windows": _windows,
+    "every feature": _every_feature,
     "quadrants": _quadrants,
     "caltech": _caltech,
     "voc": _voc,
