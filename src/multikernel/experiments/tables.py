@@ -69,7 +69,7 @@ def tables(results: Results) -> list[tuple[str, Table]]:
         found = [(results.protocol.metric.capitalize() + " in percent", _one_setting(results))]
         return found + results.protocol.tables(results)
     found = [(results.protocol.metric.capitalize() + " in percent", _many_settings(results))]
-    found.append((f"Over all: {results.protocol.setting_title}", _over_settings(results)))
+    found.append(("Over all settings", _over_settings(results)))
     found.append(("Time of a fit", _of_values(results, "fit_seconds", seconds)))
     found.append(("Kernels used", _of_values(results, "n_kernels", lambda value: f"{value:.4g}", total=True)))
     return found + results.protocol.tables(results)
