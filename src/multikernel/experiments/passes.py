@@ -111,7 +111,7 @@ def passes_figure(results: Results, figure: Any, groups: Mapping[str, str], titl
             passes, far = course(results, key, setting, oracle)
             label = titles[key] if setting == settings[0] else None
             panel.plot(passes, far, label=label, **{**style(k), "markersize": 3})
-        panel.set(yscale="log", xlim=(0, 120), ylim=(1e-9, 10), title=setting, xlabel="passes over the samples")
+        panel.set(yscale="log", xlim=(0, 120), ylim=(1e-8, 10), title=setting, xlabel="passes over the samples")
         plain(panel)
     figure.axes[0].set_ylabel("objective above its optimum, as a share")
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
@@ -121,5 +121,5 @@ def passes_to(results: Results, key: str, setting: str, gap: float, unit: str = 
     """Passes until the duality gap is proved to be ``gap``; inf if it is not."""
     record = results.cells.get((setting, 0, key))
     rows = [row for row in record["history"] if unit in row] if record else []
-    best = np.minimum.accumulate([row["relative_gap"] for row in rows]) if rows else []
-    return first_reach([row[unit] for row in rows], list(best), gap)
+    best = np.minimum.accumulate([row["relative_gap"] for row in rows] or [math.inf])
+    return first_reach([row[unit] for row in rows], best[: len(rows)].tolist(), gap)

@@ -15,6 +15,8 @@ from multikernel.solvers.table import generator
 
 # Passes over the samples between two looks at the clock: an epoch may be hundreds of them.
 PASSES = 20
+# Weights count as at least this share of the largest: one that is zero would stay zero.
+FLOOR = 1e-12
 
 
 def svrg_paper(
@@ -29,10 +31,10 @@ def svrg_paper(
 
     Every kernel has its own step, number of steps and last step, from [AOJS16, eqs. (4)-(6)]. What the print leaves
     open: w starts at zero, d at 1/F; L is the largest curvature of a sample's loss under the sum of the kernels plus
-    the largest λ̃; λ/d_k is cut at the loss's share of L, in the gradient too, because explicit steps diverge beyond
-    it, so kernels of very small weight are regularised less than they should be and the certificate shows by how
-    much; the exponent of eq. (4) is 1/(J - j + 1), that of the print being infinite in the last epoch; when J epochs
-    are over and ``tol`` is not reached, J more begin.
+    the largest λ̃, which is λ/d_k cut at the loss's share of L; steps are implicit in the regulariser, ``w_k <- (w_k -
+    h v) / (1 + h λ/d_k)`` with v the loss's part, because explicit ones diverge where λ/d_k is beyond L; the exponent
+    of eq. (4) is 1/(J - j + 1), that of the print being infinite in the last epoch; when J epochs are over and ``tol``
+    is not reached, J more begin.
 
     History shows w as the algorithm has it, with coefficients for each kernel. At the end, with the weights found,
     one alpha is computed whose objective is at most that of w.
@@ -76,7 +78,8 @@ def svrg_paper(
         # 4. last steps; 5.-14. the epoch
         last = last_steps(rng, convexity * h, m)
         block_passes += float(last.sum()) / n
-        stop = _epoch(problem, monitor, steps, coef, (h, convexity * h, last), rng)
+        keep = 1.0 / (1.0 + h * problem.lam / np.maximum(weights, FLOOR * weights.max()))
+        stop = _epoch(problem, monitor, steps, coef, (h * keep, 1.0 - keep, last), rng)
         # 15., 16. w and d
         coef = steps.state.blocks()
         squares = np.maximum(np.einsum("fnt,fnt->f", problem.scores_of_blocks(coef), coef), 0.0)

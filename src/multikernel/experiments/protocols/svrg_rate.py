@@ -92,7 +92,7 @@ def claims(results: Results) -> list[Verdict]:
             f"passes a decade in the upper and in the lower half from 1e-1 to 1e-6: {text}",
         ),
         _verdict(
-            "OBSCURE flattens", flattens, f"passes a decade from 1e-1 to 1e-2, and from there to 1e-3: {flat_text}"
+            "OBSCURE and UFO-MKL flatten", flattens, f"decades in ten passes, 10 to 30 and 30 to 100: {flat_text}"
         ),
         _verdict("SVRG overtakes OBSCURE and UFO-MKL", rivals, f"passes from which on SVRG is lower: {said}"),
         _verdict(
