@@ -92,9 +92,11 @@ class Trial:
 
     def _warm_up(self, method: Method, parameters: dict[str, Any]) -> None:
         """Without validation nothing may have been compiled yet: fit once, off the clock, to a few samples."""
-        labels, codes = np.unique(self.y_train, return_inverse=True)
+        y = self.y_train if self.y_train.ndim == 1 else self.y_train[:, :1]  # of many labels one
+        labels, codes = np.unique(y, return_inverse=True)
+        codes = codes.ravel()
         rows = np.concatenate([np.flatnonzero(codes == k)[:WARM_UP_SAMPLES] for k in range(min(len(labels), 3))])
-        make_on_stack(method, parameters, []).fit(self.training.take(rows, rows), self.y_train[rows])
+        make_on_stack(method, parameters, []).fit(self.training.take(rows, rows), y[rows])
 
     def run_single(
         self,
