@@ -33,8 +33,8 @@ def svrg_paper(
     open: w starts at zero, d at 1/F; L is the largest curvature of a sample's loss under the sum of the kernels plus
     the largest λ̃, which is λ/d_k cut at the loss's share of L; steps are implicit in the regulariser, ``w_k <- (w_k -
     h v) / (1 + h λ/d_k)`` with v the loss's part, because explicit ones diverge where λ/d_k is beyond L; the exponent
-    of eq. (4) is 1/(J - j + 1), that of the print being infinite in the last epoch; when J epochs are over and ``tol``
-    is not reached, J more begin.
+    of eq. (4) is 1/(J - j + 1), that of the print being infinite in the last epoch; when J epochs are over and
+    ``tol`` is not reached, J more begin.
 
     History shows w as the algorithm has it, with coefficients for each kernel. At the end, with the weights found,
     one alpha is computed whose objective is at most that of w.
