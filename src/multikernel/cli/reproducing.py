@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
 from pathlib import Path
@@ -60,6 +59,7 @@ def run_reproduce(options: argparse.Namespace) -> int:
     """Run, print the tables, write the files; 130 if interrupted, 1 if a method failed on every split."""
     from multikernel.cli.parser import UsageError, known_names
     from multikernel.experiments import all_protocols
+    from multikernel.experiments.times import expected
 
     known = all_protocols()
     if options.list:
@@ -73,27 +73,18 @@ def run_reproduce(options: argparse.Namespace) -> int:
     if options.summary:
         return _summarise({name: known[name] for name in names}, options)
     if not (options.quiet or options.quick):
-        print(_expected([known[name] for name in names]), file=sys.stderr)
+        print(expected(names), file=sys.stderr)
     return max(_run(known[name], options) for name in names)
 
 
 def _print_list(known: dict[str, Any]) -> None:
+    from multikernel.experiments.times import MINUTES, expected
+
     width = max(map(len, known))
     for name, protocol in known.items():
-        minutes = f"{protocol.minutes:.0f} min; " if math.isfinite(protocol.minutes) else ""
+        minutes = f"{MINUTES[name]} min; " if name in MINUTES else ""
         print(f"{name:<{width}}  {protocol.title} ({minutes}{', '.join(protocol.files)})")
-    print(_expected(list(known.values())))
-
-
-def _expected(protocols: list[Any]) -> str:
-    """What full runs will take."""
-    known = [protocol.minutes for protocol in protocols if math.isfinite(protocol.minutes)]
-    unknown = [protocol.name for protocol in protocols if not math.isfinite(protocol.minutes)]
-    parts = (
-        [f"about {sum(known):.0f} minutes for full runs on two cores, if nothing is finished yet"] if known else []
-    )
-    parts += [f"not measured: {', '.join(unknown)}"] if unknown else []
-    return "; ".join(parts)
+    print(expected(list(known)))
 
 
 def _summarise(protocols: dict[str, Any], options: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -173,8 +172,6 @@ class Protocol:
         Called with the results and a matplotlib figure to draw on; the name of the function names the file.
     claims : callable
         Returns the verdicts, given the results.
-    minutes : float
-        What a full run takes on two cores, about; ``nan`` if nobody has measured it.
     tables : callable
         Returns further tables, given the results: titles, each with its headings and rows.
     """
@@ -198,7 +195,6 @@ class Protocol:
     course: Sequence[Course] = ()
     figures: Sequence[Callable[[Results, Any], None]] = ()
     claims: Callable[[Results], list[Verdict]] = lambda results: []
-    minutes: float = math.nan
     tables: Callable[[Results], list[tuple[str, tuple[list[str], list[list[str]]]]]] = lambda results: []
 
     def __post_init__(self) -> None:
