@@ -1,0 +1,109 @@
+"""Scores and kernels used against t, for experiments with an entry for each t; and a sign test over many problems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.experiments.drawing import COLOURS, plain, style
+from multikernel.experiments.protocol import Entry
+from multikernel.experiments.results import Results
+
+NEGLIGIBLE = 1e-8  # of the largest weight
+
+
+def entries_along_t(
+    key: str, title: str, ts: Sequence[int], params: Mapping[str, Any], **options: Any
+) -> list[Entry]:
+    """An entry for each t, called ``key-t``."""
+    return [Entry(f"{key}-{t}", "cskl", f"{title}, t = {t}", {**params, "t": t}, **options) for t in ts]
+
+
+def scores_along_t(results: Results, key: str, ts: Sequence[int], settings: Sequence[str]) -> NDArray[np.float64]:
+    """Scores, shape (len(ts), problems): only splits of settings where every t was done."""
+    columns = []
+    for setting in settings:
+        for split in range(results.protocol.n_splits):
+            column = [_score(results, setting, split, f"{key}-{t}") for t in ts]
+            if not any(math.isnan(score) for score in column):
+                columns.append(column)
+    return np.array(columns, dtype=np.float64).reshape(-1, len(ts)).T
+
+
+def _score(results: Results, setting: str, split: int, key: str) -> float:
+    record = results.cells.get((setting, split, key))
+    return record["scores"][0] if record and record["scores"] else math.nan
+
+
+def paired_scores(
+    results: Results, key: str, other: str, settings: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scores of two entries on the splits that have both."""
+    pairs = [
+        (_score(results, setting, split, key), _score(results, setting, split, other))
+        for setting in settings
+        for split in range(results.protocol.n_splits)
+    ]
+    found = np.array([pair for pair in pairs if not math.isnan(sum(pair))], dtype=np.float64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def sign_test(scores: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[int, int, int, float]:
+    """Wins, ties, losses, and the two-sided p-value of as many or more on one side if both were as likely.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.experiments.sparsity import sign_test
+    >>> sign_test(np.array([0.9, 0.8, 0.7, 0.7]), np.array([0.8, 0.7, 0.6, 0.7]))
+    (3, 1, 0, 0.25)
+    """
+    from scipy.stats import binomtest
+
+    wins, losses = int((scores > others).sum()), int((scores < others).sum())
+    p = float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
+    return wins, len(scores) - wins - losses, losses, p
+
+
+def used(record: Mapping[str, Any], families: int = 0) -> int:
+    """Kernels with a weight in a cell; with ``families`` of equal size, how many of these have one."""
+    weights = np.array(record["weights"][0])
+    chosen = weights > NEGLIGIBLE * weights.max()
+    return int(chosen.reshape(families, -1).any(axis=1).sum()) if families else int(chosen.sum())
+
+
+def used_along_t(
+    results: Results, key: str, ts: Sequence[int], settings: Sequence[str], families: int = 0
+) -> list[float]:
+    """Mean of :func:`used` over all splits of the settings, for each t; nan where nothing was done."""
+    means = []
+    for t in ts:
+        counts = [used(record, families) for s in settings for record in results.records(s, f"{key}-{t}")]
+        means.append(float(np.mean(counts)) if counts else math.nan)
+    return means
+
+
+def draw_along_t(
+    results: Results, axes: Any, lines: Mapping[str, str], ts: Sequence[int], settings: Sequence[str]
+) -> None:
+    """Mean score against t ± one standard error; ``lines`` are titles by key."""
+    for k, (key, title) in enumerate(lines.items()):
+        scores = 100 * scores_along_t(results, key, ts, settings)
+        if scores.shape[1]:
+            error = scores.std(axis=1, ddof=1) / math.sqrt(scores.shape[1]) if scores.shape[1] > 1 else None
+            axes.errorbar(ts, scores.mean(axis=1), yerr=error, capsize=2, label=title, **style(k))
+    axes.set_xlabel("t")
+    axes.set_ylabel(f"{results.protocol.metric} in percent")
+    plain(axes)
+
+
+def draw_levels(results: Results, axes: Any, levels: Mapping[str, str], settings: Sequence[str]) -> None:
+    """Mean scores of entries without t, as horizontal lines; ``levels`` are titles by key."""
+    for k, (key, title) in enumerate(levels.items()):
+        scores = [score for setting in settings for score in results.scores(key, setting)]
+        if scores:
+            axes.axhline(100 * np.mean(scores), color=COLOURS[-1 - k], linestyle="--", label=title)
