@@ -151,9 +151,16 @@ class SmoothProblem:
 
     @cached_property
     def features(self) -> NDArray:
-        """Explicit features of all kernels side by side, shape (n, Σ rank), in their own precision."""
+        """Explicit features of all kernels side by side, shape (n, Σ rank).
+
+        In double precision if that takes at most a quarter of the memory: products need it, and converting single
+        precision takes as long as they do.
+        """
         assert isinstance(self.stack, LowRankStack)
-        return np.ascontiguousarray(np.hstack(self.stack.row_features))
+        doubles = 8 * len(self.stack) * int(self.ranks.sum()) <= self.memory // 4
+        dtype = np.float64 if doubles else self.stack.dtype
+        features = np.empty((len(self.stack), int(self.ranks.sum())), dtype=dtype)
+        return np.concatenate(self.stack.row_features, axis=1, out=features)
 
     @cached_property
     def ranks(self) -> NDArray[np.intp]:

@@ -132,3 +132,43 @@ def feature_steps(
                 line, pull, size = w[r], base[r], step[b]
                 for k in range(bounds[b], bounds[b + 1]):
                     line[k] = keep * line[k] - size * (change[r] * metric[k] * x[k] + pull[k])
+
+
+@njit(cache=True, nogil=True, fastmath=VECTORISE)
+def feature_epoch(
+    features, order, code, width, targets, emphasis, snapshot, step, decay, metric, image, w, coef, scale, drift
+):
+    """Steps of one block on all features at once; the new scale and drift.
+
+    ``scale w + drift g`` (T, R) and ``scale coef + drift ĝ`` (n, T) are kept; ``image`` (n, T) are the scores under
+    g, so that g itself is not read. ``metric`` (R,) multiplies every step.
+    """
+    n_scores, n_columns = w.shape
+    scores, new, scaled = np.empty(n_scores), np.empty(n_scores), np.empty(n_columns)
+    keep = 1.0 - decay
+    for t in range(order.shape[0]):
+        i = order[t]
+        x = features[i]
+        for r in range(n_scores):
+            line = w[r]
+            total = 0.0
+            for k in range(n_columns):
+                total += line[k] * x[k]
+            scores[r] = scale * total + drift * image[i, r]
+        slopes(code, width, targets[i], scores, new)
+        scale *= keep
+        drift = keep * drift - step
+        if scale < SMALLEST_SCALE:
+            w *= scale
+            coef *= scale
+            scale = 1.0
+        for k in range(n_columns):
+            scaled[k] = metric[k] * x[k]
+        for r in range(n_scores):
+            factor = -step * emphasis[i] * (new[r] - snapshot[i, r]) / scale
+            if factor != 0.0:
+                coef[i, r] += factor
+                line = w[r]
+                for k in range(n_columns):
+                    line[k] += factor * scaled[k]
+    return scale, drift

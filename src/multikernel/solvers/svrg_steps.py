@@ -91,14 +91,17 @@ def epoch(
     state = Steps(problem, scores, alpha[None], [step], [step * problem.lam], [len(order)])
     problem.passes += len(order) / len(problem.loss)
     if isinstance(problem.stack, LowRankStack):
-        from multikernel.compiled.svrg import feature_steps
+        from multikernel.compiled.svrg import feature_epoch
 
         both = problem.vector(weights, np.hstack([alpha, state.full]))
         w, base = (np.ascontiguousarray(part.T) for part in np.split(both, 2, axis=1))
         metric = np.repeat(weights, problem.ranks)
-        bounds = np.array([0, len(metric)])
-        feature_steps(problem.features, bounds, order, 0, *state.arguments, metric, base, w, *state.state)
-        return state.blocks()[0], problem.from_features(np.ascontiguousarray(w.T))
+        scale, drift = feature_epoch(
+            problem.features, order, *state.arguments[:5], step, step * problem.lam, metric,
+            np.ascontiguousarray(image), w, state.coef[0], 1.0, 0.0,
+        )  # fmt: skip
+        state.scale[0], state.drift[0] = scale, drift
+        return state.blocks()[0], problem.from_features(np.ascontiguousarray((scale * w + drift * base).T))
     from multikernel.compiled.svrg import kernel_steps
 
     rows = CombinedRows(problem, weights)  # type: ignore[arg-type]  # a problem with the same kernel() will do
