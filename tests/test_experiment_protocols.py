@@ -11,6 +11,7 @@ from multikernel.compare.tuning import accuracy, choose
 from multikernel.experiments import Task
 from multikernel.experiments.archives import drawn, from_features
 from multikernel.experiments.curves import excess, exponent, first_reach
+from multikernel.experiments.fitting import run_entry
 from multikernel.experiments.images import (
     CALTECH,
     CALTECH_LEVELS,
@@ -77,6 +78,25 @@ def test_the_search_over_nu_finds_what_separate_fits_find(archives):
     expected = choose(method, tried, task.training, task.y_train, task.folds)
     assert found == expected.parameters
     assert len(steps) == 6
+
+
+def test_a_method_that_cannot_be_fitted_to_few_samples_is_fitted_to_all(archives, monkeypatch):
+    from multikernel import KernelAverageClassifier
+
+    task = caltech.task(archives, "all", 0, True)
+    fit, seen = KernelAverageClassifier.fit, []
+
+    def choosy(self, X, y, **kwargs):
+        seen.append(len(y))
+        if len(y) < len(task.y_train):
+            raise ValueError("too few")
+        return fit(self, X, y, **kwargs)
+
+    monkeypatch.setattr(KernelAverageClassifier, "fit", choosy)
+    record = run_entry(caltech.PROTOCOL, Entry("average", "average", "average", {"C": 1.0}), task, lambda: None)
+    assert record["error"] is None
+    assert len(seen) == 2
+    assert seen[0] < seen[1] == len(task.y_train)
 
 
 def test_exponents_are_exact_on_powers_and_leave_out_what_is_not_there():

@@ -6,6 +6,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,7 +97,8 @@ class Trial:
         labels, codes = np.unique(y, return_inverse=True)
         codes = codes.ravel()
         rows = np.concatenate([np.flatnonzero(codes == k)[:WARM_UP_SAMPLES] for k in range(min(len(labels), 3))])
-        make_on_stack(method, parameters, []).fit(self.training.take(rows, rows), y[rows])
+        with suppress(Exception):  # few samples may be too few; what else is wrong shows in the fit itself
+            make_on_stack(method, parameters, []).fit(self.training.take(rows, rows), y[rows])
 
     def run_single(
         self,
