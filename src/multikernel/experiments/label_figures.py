@@ -13,6 +13,7 @@ from multikernel.experiments.results import Results
 
 # Share of the weights from which a kernel has a line of its own.
 SHOWN = 0.05
+DASHES = ("-", "--", ":")
 
 
 def scores_and_weights_against_time(results: Results, figure: Any) -> None:
@@ -66,7 +67,7 @@ def time_by_labels(results: Results, figure: Any, labels: Mapping[str, int]) -> 
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
     plain(axes)
-    axes.legend(frameon=False, fontsize=9)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
 
 
 def scores_by_budget(results: Results, figure: Any, panels: Mapping[str, Sequence[str]]) -> None:
