@@ -18,7 +18,7 @@ from multikernel.experiments.machine import machine
 from multikernel.experiments.progress import Pace, Step
 from multikernel.experiments.protocol import Course, Entry, Protocol
 from multikernel.experiments.results import Results
-from multikernel.experiments.work import Found, Job, Work, do, forget
+from multikernel.experiments.work import Found, Job, Work, do, end_with, forget
 from multikernel.files import DataError, atomic_write, write_text
 
 Say = Callable[[Step], None]
@@ -225,7 +225,7 @@ def _in_processes(work: Work, parts: list[Job], jobs: int) -> Iterator[tuple[Job
     try:
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-            for k, found in parallel(delayed(_numbered)(work, k, job) for k, job in enumerate(parts)):
+            for k, found in parallel(delayed(_numbered)(work, k, job, os.getpid()) for k, job in enumerate(parts)):
                 yield parts[k], found
     except TerminatedWorkerError:
         raise DataError(
@@ -234,7 +234,8 @@ def _in_processes(work: Work, parts: list[Job], jobs: int) -> Iterator[tuple[Job
         ) from None
 
 
-def _numbered(work: Work, k: int, job: Job) -> tuple[int, list[Found]]:
+def _numbered(work: Work, k: int, job: Job, parent: int) -> tuple[int, list[Found]]:
+    end_with(parent)
     return k, do(work, job)
 
 

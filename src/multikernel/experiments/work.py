@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,18 @@ def _task(work: Work, setting: str, split: int) -> Task:
         _kept["task"] = work.protocol.task(_kept["archives"], setting, split, work.quick)
         _kept["place"] = (setting, split)
     return _kept["task"]
+
+
+@cache
+def end_with(parent: int) -> None:
+    """End this process soon after the one that started it has ended, even if that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)  # cells are written completely or not at all
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def forget() -> None:
