@@ -66,7 +66,7 @@ def accuracy_against_t(results: Results, figure) -> None:
         draw_along_t(results, axes, LINES, TS, [setting])
         draw_levels(results, axes, LEVELS, [setting])
         axes.set_title(f"Gaussian widths {WIDTHS[setting][0]:g} and {WIDTHS[setting][1]:g}", fontsize=10)
-    handles = {}
+    handles: dict = {}
     for axes in figure.axes:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels())))
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
