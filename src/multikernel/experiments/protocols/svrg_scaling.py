@@ -72,9 +72,11 @@ def cost_by_samples(results: Results, figure) -> None:
 
 
 def _panels(results: Results, figure, groups: dict[str, dict[str, int]], name: str, theory: bool) -> None:
-    if not results.entries_done():
+    keys = [entry.key for entry in results.protocol.entries]
+    groups = {title: sizes for title, sizes in groups.items() if any(costs(results, key, sizes) for key in keys)}
+    if not groups:
         return
-    figure.set_size_inches(5.0 * len(groups), 4.5)
+    figure.set_size_inches(max(5.0 * len(groups), 6.5), 4.5)
     for panel, (title, sizes) in zip(np.atleast_1d(figure.subplots(1, len(groups), sharey=True)), groups.items()):
         for k, entry in enumerate(results.protocol.entries):
             found = costs(results, entry.key, sizes)
@@ -139,7 +141,7 @@ PROTOCOL = Protocol(
     ),
     task=task,
     settings=(*SUM, *EACH, *BY_SAMPLES),
-    quick_settings=(*list(SUM)[:3], *list(EACH)[:3], *list(BY_SAMPLES)[:2]),
+    quick_settings=(*list(SUM)[:2], *list(EACH)[:2], *list(BY_SAMPLES)[:2]),
     setting_title="size",
     n_splits=1,
     figures=(cost_by_kernels, cost_by_samples),
