@@ -23,6 +23,7 @@ from multikernel.monitor import Monitor
 from multikernel.persistence import load, save
 from multikernel.smooth import SmoothProblem
 from multikernel.smooth_losses import HuberLoss, LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge, SquaredLoss
+from multikernel.solvers.smooth_point import Point
 from multikernel.solvers.svrg import lbfgs, svrg, svrg_alone
 from multikernel.solvers.svrg_paper import convergence, last_steps, step_count, step_size, svrg_paper
 
@@ -82,7 +83,7 @@ def conic_optimum(name, p, lam):
     return cp.Problem(cp.Minimize(0.5 * lam * cp.square(norm) + loss / n)).solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.parametrize("p", [1.0, 1.1, 1.5, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize("p", [1.0, 1.2, 1.5, 2.0, 8.0])
 @pytest.mark.parametrize("name", ["logistic", "squared_hinge", "smoothed_hinge"])
 def test_optimum_is_that_of_a_conic_solver(name, p):
     lam = 1 / 60
@@ -102,6 +103,16 @@ def test_optimum_is_that_of_lbfgs_in_explicit_features(name, p):
     optimum = lbfgs_optimum(LOSSES[name], p, lam)
     assert result.certificate.dual <= optimum * (1 + 1e-9)
     assert_allclose(result.certificate.primal, optimum, rtol=1e-5 if p == 1.1 else 1e-6)
+
+
+@pytest.mark.parametrize("p", [1.1, 1.5, 4.0])
+def test_the_gradient_of_the_problem_is_a_finite_difference(p):
+    problem = SmoothProblem(DenseStack(K), LOSSES["softmax"], 1 / 60, p)
+    rng = np.random.default_rng(1)
+    weights, alpha, along = rng.uniform(0.1, 1, size=4), rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
+    point = Point(problem, weights, alpha)
+    values = [problem.certificate(weights, alpha + step * along).primal for step in (1e-6, -1e-6)]
+    assert_allclose(np.vdot(point.image, along), (values[0] - values[1]) / 2e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["logistic", "softmax"])
