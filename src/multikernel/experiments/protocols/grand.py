@@ -70,7 +70,7 @@ PROTOCOL = Protocol(
     title="All methods on many data sets",
     about="Every method of the library on two random stratified splits of each data set, all with the same "
     "kernels, scaled to unit variance. Parameters are chosen on a third of the training samples; LP-β, LP-B and "
-    "CSKL with t by cross-validation have C = 10. VOC07 has average precision of a class against the rest, all others "
+    "CSKL with t by cross-validation have C = 10. VOC07 has average precision of a class against the rest, others "
     "accuracy.",
     source="this library",
     files=tuple(sorted({data.file for data in SETS.values()})),
