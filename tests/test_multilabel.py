@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from multikernel.estimators.multilabel import SOLVERS
 from multikernel.gram import DenseStack
 from multikernel.inner import CSVM, LabelSVMs
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.multilabel import LabelSumProblem, MovingKernel, WorstLabelProblem, kernel_times
 from multikernel.solvers.closed_form import closed_form
+from multikernel.solvers.label_catalogue import SOLVERS
 from multikernel.solvers.label_cuts import MOST_CUTS, LabelCuts, label_level
 from multikernel.solvers.label_mirror_prox import label_mirror_prox
 from multikernel.solvers.label_sa import LabelTable, label_sa, label_sa_vr, paper_estimates, smoothed

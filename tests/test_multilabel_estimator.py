@@ -8,19 +8,20 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_iris, make_multilabel_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multikernel import MultilabelMKLClassifier
 from multikernel.estimators.label_input import parse_labels
-from multikernel.estimators.multilabel import SOLVERS
 from multikernel.estimators.thresholds import best_threshold, left_out_scores
 from multikernel.gram import DenseStack
 from multikernel.inner import LabelSVMs
 from multikernel.kernels import RBF, Linear
 from multikernel.multilabel import LabelSumProblem
 from multikernel.persistence import load, save
+from multikernel.solvers.label_catalogue import SOLVERS
 
 WEIGHTS_DIFFER = "bandwidths and normalisation look at the samples, not at their weights, and solutions agree to tol"
 
@@ -117,6 +118,55 @@ def test_bad_labels_are_explained(data):
         model(threshold="f1").fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="not trained on"):
         parse_labels([{"a"}, {"z"}], np.array(["a", "b"]))
+
+
+def test_mistakes_are_explained_before_anything_is_solved(data):
+    X, Y = data
+    for options, message in (
+        ({"solver_options": {"foo": 1, "level": 0.5}}, "solver_options has 'foo'.*'level'"),
+        ({"solver": "sa", "solver_options": {"delta": 2.0}}, "delta=2.0"),
+        ({"solver": "sa", "solver_options": {"stop": "soon"}}, "stop='soon'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(**options).fit(X, Y)
+    with pytest.raises(ValueError, match="at least one"):
+        model().fit(X, Y[:, :0])
+    with pytest.raises(ValueError, match="types int, str"):
+        model().fit(X, [{"a"}, {1}] * 45)
+    with pytest.raises(ValueError, match="all empty"):
+        model().fit(X, [set()] * 90)
+
+
+def test_a_column_of_sets_is_a_list_of_sets(data):
+    X, Y = data
+    sets = [set(np.flatnonzero(row).tolist()) for row in Y]
+    column = np.empty(len(sets), dtype=object)
+    column[:] = sets
+    assert_array_equal(parse_labels(column).signs, parse_labels(sets).signs)
+    assert_array_equal(model().fit(X, column).predict(X), model().fit(X, sets).predict(X))
+
+
+def test_constant_labels_have_no_weight_in_the_sum(data):
+    X, Y = data
+    with pytest.warns(UserWarning, match="1 of 5 labels"):
+        fitted = model(objective="sum").fit(X, np.column_stack([Y, np.ones(len(Y))]))
+    assert_allclose(fitted.label_weights_, [0.25, 0.25, 0.25, 0.25, 0.0])
+
+
+def test_labels_given_twice_and_labels_turned_round_change_nothing(data):
+    X, Y = data
+    once = model(tol=1e-6).fit(X, Y)
+    assert_allclose(model(tol=1e-6).fit(X, np.column_stack([Y, Y])).objective_, once.objective_, rtol=1e-5)
+    assert_allclose(model(tol=1e-6).fit(X, np.column_stack([Y, 1 - Y])).objective_, once.objective_, rtol=1e-5)
+
+
+def test_the_stop_rule_of_the_paper_warns_that_nothing_is_proved(data):
+    X, Y = data
+    with pytest.warns(ConvergenceWarning, match="hardly changed"):
+        fitted = model(solver="sa", solver_options={"stop": "change"}).fit(X, Y)
+    assert not fitted.converged_
+    assert fitted.n_iter_ == 1
+    assert fitted.dual_gap_ > 0.0
 
 
 def test_classes_are_labels_one_against_the_rest():

@@ -38,7 +38,9 @@ def is_table(Y: Any) -> bool:
 
 
 def is_sets(Y: Any) -> bool:
-    """Whether Y is a list of label sets: each item a set, frozenset, tuple or list, of any lengths."""
+    """Whether Y is a list, or a column of objects, of label sets: sets, tuples or lists of any lengths."""
+    if getattr(Y, "ndim", None) == 1 and getattr(Y, "dtype", np.dtype(float)).kind == "O":
+        Y = list(Y)
     if not isinstance(Y, (list, tuple)) or not len(Y):
         return False
     if any(isinstance(item, (set, frozenset)) for item in Y):
@@ -78,8 +80,8 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> Labels:
         return _from_sets(Y, names)
     columns = getattr(Y, "columns", None)
     table = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
-    if table.ndim != 2:
-        raise ValueError(f"Y has shape {table.shape}, expected (n, M): a column a label.")
+    if table.ndim != 2 or not table.shape[1]:
+        raise ValueError(f"Y has shape {table.shape}, expected (n, M): a column a label, and at least one.")
     try:
         values = table.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -93,7 +95,7 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> Labels:
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
             f"Unknown label type: Y has {int(wrong.sum())} entries that are not -1, 0 or 1, the first "
-            f"{values[row, column]!r} at row {row}, column {column}. For one class a sample pass y of shape (n,)."
+            f"{values[row, column]:g} at row {row}, column {column}. For one class a sample pass y of shape (n,)."
         )
     signs = np.where(missing, 0.0, values if signed else 2.0 * values - 1.0)
     known = np.arange(signs.shape[1]) if columns is None else np.array(list(columns), dtype=object)
@@ -106,7 +108,7 @@ def _from_sets(Y: Iterable[Iterable[Any]], names: NDArray | None) -> Labels:
         found = set().union(*rows)
         if not found:
             raise ValueError("the label sets are all empty: there is no label to learn.")
-        names = np.array(sorted(found))
+        names = _sorted(found)
     position = {name: k for k, name in enumerate(np.asarray(names).tolist())}
     signs = np.full((len(rows), len(position)), -1.0)
     for i, row in enumerate(rows):
@@ -115,6 +117,17 @@ def _from_sets(Y: Iterable[Iterable[Any]], names: NDArray | None) -> Labels:
                 raise ValueError(f"sample {i} has the label {name!r}, which the model was not trained on.")
             signs[i, position[name]] = 1.0
     return Labels(signs, np.asarray(names))
+
+
+def _sorted(labels: set[Any]) -> NDArray:
+    try:
+        return np.array(sorted(labels))
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(
+            f"the label sets hold labels of types {', '.join(kinds)}, which have no common order: use one type, "
+            "such as words or numbers."
+        ) from error
 
 
 def one_class_each(y: Any) -> Any:

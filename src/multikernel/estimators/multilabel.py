@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -21,26 +22,7 @@ from multikernel.gram import GramStack, parse_memory
 from multikernel.inner import LabelSVMs
 from multikernel.monitor import Result
 from multikernel.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
-from multikernel.solvers.closed_form import closed_form
-from multikernel.solvers.label_cuts import label_level
-from multikernel.solvers.label_mirror_prox import label_mirror_prox
-from multikernel.solvers.label_sa import label_sa, label_sa_vr
-from multikernel.solvers.level import level_method
-from multikernel.solvers.newton import newton
-from multikernel.solvers.silp import silp
-from multikernel.solvers.subgradient import subgradient
-
-SOLVERS: dict[str, dict[str, Any]] = {
-    "max": {"sa-vr": label_sa_vr, "sa": label_sa, "mirror-prox": label_mirror_prox, "level": label_level},
-    "sum": {
-        "newton": newton,
-        "silp": silp,
-        "level": level_method,
-        "closed-form": closed_form,
-        "subgradient": subgradient,
-    },
-}
-STOCHASTIC = ("sa", "sa-vr")
+from multikernel.solvers.label_catalogue import find_label_solver
 
 
 @register("ml-mkl", title="ML-MKL, worst class", grid={"C": C_GRID}, order=30)
@@ -89,7 +71,8 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     max_iter : int
         Largest number of iterations of the solver: SVMs of one label for "sa" and "sa-vr".
     solver_options : dict, optional
-        More for the solver, such as ``{"eta": 1e-3, "delta": 0.2}`` for "sa".
+        More for the solver, such as ``{"eta": 1e-3, "delta": 0.2}`` for "sa", or ``{"stop": "change"}``, which makes
+        "sa" end when the average weights settle, as the paper does, and not at a certified gap.
     max_time : float, optional
         Seconds for the whole fit, but for the final SVMs.
     memory : int or str, optional
@@ -113,7 +96,7 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         Kernel weights p, of sum one.
     label_weights_ : ndarray of shape (M,)
         For "max" the weights γ of the labels that prove the lower bound at the solution: large for the hardest
-        labels. For "sum" 1/M each.
+        labels. For "sum" the same for each. Zero for labels of one class only.
     label_objectives_ : ndarray of shape (M,)
         J_k at the solution.
     kernel_names_ : ndarray of shape (F,)
@@ -141,8 +124,9 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     Notes
     -----
     Y is a table (n, M), dense or sparse, of 1 and 0, or of 1, −1 and 0, or a list of label sets. Where −1 occurs, 0
-    is a missing entry, and NaN always is: missing entries take no part in training. y of shape (n,) makes one label
-    a class. ``predict`` returns a table of 1 and 0, or classes for y of shape (n,).
+    is a missing entry, and NaN always is: missing entries take no part in training.
+    Scikit-learn's searches refuse NaN; they take 0 for a missing entry. y of shape (n,) makes one label a class.
+    ``predict`` returns a table of 1 and 0, or classes for y of shape (n,).
 
     Examples
     --------
@@ -212,13 +196,7 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.objective not in SOLVERS:
-            raise ValueError(f'objective={self.objective!r} is not known: use "max" or "sum".')
-        if self.solver != "auto" and self.solver not in SOLVERS[self.objective]:
-            known = ", ".join(map(repr, ["auto", *SOLVERS[self.objective]]))
-            raise ValueError(
-                f"solver={self.solver!r} does not solve objective={self.objective!r}: use one of {known}."
-            )
+        find_label_solver(self.objective, self.solver, self.solver_options or {})
         if self.threshold is not None and self.threshold not in CRITERIA:
             raise ValueError(f'threshold={self.threshold!r} is not known: use None, "f1" or "accuracy".')
 
@@ -273,15 +251,13 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         return [kind(stack, inner, parse_memory(self.memory))]
 
     def _solve(self, problem: LabelProblem, monitor: Any, start: Any) -> None:
-        name = self.solver
-        if name == "auto":
-            name = "level" if self.objective == "max" else "newton"
-        options = {"max_iter": self.max_iter, **(self.solver_options or {})}
-        if name in STOCHASTIC:
-            options.setdefault("random_state", self.random_state)
+        given = self.solver_options or {}
+        solve, options = find_label_solver(self.objective, self.solver, given), {"max_iter": self.max_iter, **given}
+        if "random_state" in signature(solve).parameters:
+            options["random_state"] = self.random_state
         if start is not None and np.ndim(start[1]) == 1:
             start = start[0], start[1][:, None]
-        SOLVERS[self.objective][name](problem, monitor, start, **options)
+        solve(problem, monitor, start, **options)
 
     def _make_attributes(self, problems: Sequence[LabelProblem], results: list[Result]) -> None:
         (problem,), (result,) = problems, results
@@ -298,7 +274,8 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
                 result.alpha, problem.contenders(result.weights, result.alpha)
             )
         else:
-            self.label_weights_ = np.full(len(labels), 1.0 / len(labels))
+            learnt = problem.inner.signs.any(axis=0)
+            self.label_weights_ = learnt / learnt.sum()
         self._store(results, [problem.intercept(result.weights, result.alpha)])
         self.intercept_[self.constant_labels_] = self._constants
         self.thresholds_ = self._find_thresholds(problem, result)
