@@ -105,11 +105,13 @@ def _run(protocol: Any, options: argparse.Namespace) -> int:
     from multikernel.experiments.standins import StandIns
     from multikernel.experiments.tables import text_tables
 
-    archives = StandIns() if options.embedded else open_archives(options.data_home, quick=options.quick)
-    kind = "-standin" if archives.stand_in else "-quick" if options.quick else ""
+    unneeded = options.embedded or not protocol.files
+    archives = StandIns() if unneeded else open_archives(options.data_home, quick=options.quick)
+    stand_in = archives.stand_in and bool(protocol.files)
+    kind = "-standin" if stand_in else "-quick" if options.quick else ""
     folder = Path(options.output) / (protocol.name + kind)
     with CellBar(options.quiet) as bar:
-        bar.line(f"{protocol.title}: {folder}" + (" (stand-in data)" if archives.stand_in else ""))
+        bar.line(f"{protocol.title}: {folder}" + (" (stand-in data)" if stand_in else ""))
         results = reproduce(
             protocol,
             folder,

@@ -71,7 +71,7 @@ def reproduce(
     """
     from multikernel.versions import all_versions, multikernel_version
 
-    archives = open_archives(data, quick=quick)
+    archives = open_archives(data, quick=quick or not protocol.files)
     context = {
         "protocol": protocol.name,
         "files": archives.require(protocol.name, protocol.files),
@@ -85,7 +85,7 @@ def reproduce(
         quick,
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         command=command,
-        stand_in=archives.stand_in,
+        stand_in=archives.stand_in and bool(protocol.files),
         jobs=jobs,
         machine=machine(),
         versions=all_versions(),
