@@ -107,7 +107,7 @@ class SmoothLoss:
         raise NotImplementedError
 
     def second_derivative(self, scores: NDArray) -> NDArray[np.float64]:
-        """The diagonal of ℓ_i'', shape (n, T), where there is nothing beside it."""
+        """The diagonal of ℓ_i'', shape (n, T); there is nothing beside it where the loss is separable."""
         raise NotImplementedError
 
     def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
@@ -249,6 +249,10 @@ class SoftmaxLoss(SmoothLoss):
 
     def derivative(self, scores: NDArray) -> NDArray[np.float64]:
         return softmax(scores, axis=1) - self.targets
+
+    def second_derivative(self, scores: NDArray) -> NDArray[np.float64]:
+        share = softmax(scores, axis=1)
+        return share * (1.0 - share)
 
     def curvature(self, scores: NDArray, directions: NDArray) -> NDArray[np.float64]:
         share = softmax(scores, axis=1)

@@ -62,7 +62,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
         "auto": variance-reduced epochs, each improved by a search among the last moves; Newton steps where epochs
         would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
         steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic. "newton":
-        exact Newton steps from the start, for up to some thousand samples; not for the softmax loss.
+        Newton steps from the start, for up to some thousand samples.
     smoothing : float
         γ of the smoothed hinge.
     lam : float, optional

@@ -30,6 +30,8 @@ SLOWER = 20.0
 FLAT = 1e-14
 # Newton steps at fixed weights.
 MOST_STEPS = 100
+# Products with the kernel for a direction where the factorised matrix is not the whole of the second derivatives.
+MOST_PRODUCTS = 30
 
 
 def smooth_newton(
@@ -47,14 +49,14 @@ def smooth_newton(
 
         lam u_j' (lam W⁻¹ + K(d))⁻¹ u_k,     u_j = K_j alpha,
 
-    on the samples where W is not zero. The factorisation is the one that an exact Newton step in alpha at fixed
-    weights needs anyway, so that bad condition (large C) costs nothing. Everything but the formulas is
-    :func:`multikernel.solvers.newton.newton`.
+    on the samples where W is not zero; for the softmax loss W is taken for its diagonal, score by score, which makes
+    the model approximate and the steps in alpha a few preconditioned conjugate gradients. The factorisation is what
+    an exact Newton step in alpha at fixed weights needs anyway, so that bad condition (large C) costs nothing.
+    Everything but the formulas is :func:`multikernel.solvers.newton.newton`.
 
     Parameters
     ----------
     problem : SmoothProblem
-        With a loss whose second derivatives are diagonal.
     monitor : Monitor
         Judges each iteration.
     start : (weights, alpha), optional
@@ -64,11 +66,6 @@ def smooth_newton(
     random_state : None
         Not used.
     """
-    if not problem.loss.separable:
-        raise ValueError(
-            "Newton steps need a loss that is a sum over scores, which the logistic loss of several classes is not: "
-            'use solver="auto", or a hinge.'
-        )
     if not np.isfinite(step_cost(problem)):
         n = len(problem.loss)
         raise ValueError(
@@ -76,11 +73,12 @@ def smooth_newton(
             f'{problem.memory / 4e9:.1f} GB: raise memory, or use solver="auto".'
         )
     dual = SmoothDual(problem, monitor)
-    newton(dual, monitor, start, max_iter=max_iter, second_derivatives=dual.second_derivatives)  # type: ignore[arg-type]
+    begin = problem.start() if start is None else start
+    newton(dual, monitor, begin, max_iter=max_iter, second_derivatives=dual.second_derivatives)  # type: ignore[arg-type]
 
 
 def affordable(problem: SmoothProblem) -> bool:
-    """Whether exact Newton steps are possible, and a step takes seconds at most."""
+    """Whether Newton steps are exact, and a step takes seconds at most."""
     return problem.loss.separable and step_cost(problem) <= AFFORDABLE
 
 
@@ -139,9 +137,7 @@ class SmoothDual:
             if point.gap <= tol * abs(point.value):
                 break
             before = point.value
-            step = NewtonSystem(point).solve(-point.gradient)
-            directions = [(step, self.problem.scores(weights, step)), (point.alpha, point.scores), *last]
-            last = [point.search(directions)]
+            last = [point.search([newton_step(point), (point.alpha, point.scores), *last])]
             point.differentiate()
             self._epoch += 1
             if not point.value < before:
@@ -169,6 +165,15 @@ class SmoothDual:
         """Second derivatives of J for the chosen kernels; ``limits`` are for SVMs, whose J is not smooth."""
         scores = self.problem.stack.take(kernels=chosen).apply(alpha)
         return NewtonSystem(self._point(alpha)).by_weights(scores)
+
+
+def newton_step(point: Point) -> Direction:
+    """Newton's direction: exact where the loss is separable, else by few conjugate gradients."""
+    system = NewtonSystem(point)
+    if not point.problem.loss.separable:
+        return point.newton(MOST_PRODUCTS, system.solve)
+    step = system.solve(-point.gradient)
+    return step, point.problem.scores(point.weights, step)
 
 
 def by_bounds(problem: SmoothProblem, weights: NDArray, warm: Matrix, tol: float) -> Matrix:
@@ -203,12 +208,11 @@ def by_bounds(problem: SmoothProblem, weights: NDArray, warm: Matrix, tol: float
 
 
 class NewtonSystem:
-    """``lam + W K`` at a point, factorised score by score; W are second derivatives of the loss.
+    """``lam + W K`` at a point, factorised score by score; W is the diagonal of the loss's second derivatives.
 
     Parameters
     ----------
     point : Point
-        Of a problem with a loss that is separable.
     """
 
     def __init__(self, point: Point):

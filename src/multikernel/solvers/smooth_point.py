@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from multikernel.smooth import SmoothProblem
 Matrix = NDArray[np.float64]
 # Coefficients (n, T), and their scores under the kernel at the present weights.
 Direction = tuple[Matrix, Matrix]
+# Square of the residual, relative, that conjugate gradients leave: their direction is searched, not trusted.
+CLOSE = 1e-3
 
 
 class Point:
@@ -76,26 +78,32 @@ class Point:
             self.dual, bound = lam * self.alpha, other
         self.gap = self.value - bound
 
-    def newton(self, max_products: int) -> Direction:
+    def newton(self, max_products: int, precondition: Callable[[Matrix], Matrix] | None = None) -> Direction:
         """Newton's direction by conjugate gradients in the norm of w; each iteration is one product with the kernel.
 
-        In coefficients the second derivative maps a to ``lam a + W K a``, W being that of the loss.
+        In coefficients the second derivative maps a to ``lam a + W K a``, W being that of the loss; ``precondition``
+        is an approximate inverse that is symmetric in the same norm.
         """
         problem, lam = self.problem, self.problem.lam
         coef, scores = np.zeros_like(self.alpha), np.zeros_like(self.scores)
-        rest, rest_scores = -self.gradient, -self.image
-        along, along_scores = rest, rest_scores
-        square = first = float(np.vdot(rest, rest_scores))
+        rest = -self.gradient
+
+        def conditioned() -> Direction:
+            guess = rest if precondition is None else precondition(rest)
+            return guess, problem.scores(self.weights, guess)
+
+        along, along_scores = (rest, -self.image) if precondition is None else conditioned()
+        square = first = float(np.vdot(rest, along_scores))
         for _ in range(max_products):
-            if not square > 1e-3 * first:
+            if not square > CLOSE * first:
                 break
             bent = lam * along + problem.loss.bend(self.scores, along_scores)
             step = square / float(np.vdot(along_scores, bent))
             coef, scores = coef + step * along, scores + step * along_scores
             rest = rest - step * bent
-            rest_scores = problem.scores(self.weights, rest)
-            before, square = square, float(np.vdot(rest, rest_scores))
-            along, along_scores = rest + square / before * along, rest_scores + square / before * along_scores
+            guess, guess_scores = conditioned()
+            before, square = square, float(np.vdot(rest, guess_scores))
+            along, along_scores = guess + square / before * along, guess_scores + square / before * along_scores
         return coef, scores
 
     def search(self, directions: Sequence[Direction]) -> Direction:

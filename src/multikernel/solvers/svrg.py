@@ -50,9 +50,9 @@ def svrg(
       space that they span costs O(n) to find, because all their scores are known. So the objective never rises while
       weights are fixed;
     - where epochs at their pace would take longer than Newton steps, because the condition is bad,
-      :func:`multikernel.solvers.smooth_newton.smooth_newton` goes on. Where such steps cannot be afforded (several
-      classes with the softmax loss, or too many samples), and an epoch gained less than half of the gap, Newton's
-      direction by conjugate gradients takes the place of the gradient.
+      :func:`multikernel.solvers.smooth_newton.smooth_newton` goes on. Where its steps are not exact (several classes
+      with the softmax loss) or cannot be afforded, and an epoch gained less than half of the gap, Newton's direction
+      by conjugate gradients takes the place of the gradient.
 
     Parameters
     ----------
