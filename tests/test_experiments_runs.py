@@ -129,6 +129,7 @@ def test_every_protocol_runs_quickly_on_stand_ins(name, tmp_path):
 def shortened(protocol):
     """One value of each grid and one setting, no lines against time: does it run at all?"""
     entries = [replace(e, grid={name: list(v)[:1] for name, v in e.grid.items()}) for e in protocol.entries]
+    entries = entries if len(entries) <= 20 else [entries[0], *entries[1:3], *entries[3::9]]
     # SVMs of every kernel for one C, not for several
     entries = [replace(e, params={**e.params, "C": 1.0}) if e.method.startswith("lp-") else e for e in entries]
     return replace(
