@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 from multikernel import (
+    BestKernelClassifier,
     CGBoostClassifier,
     GMKLClassifier,
     KernelAverageClassifier,
@@ -17,6 +18,7 @@ from multikernel import (
     ObscureClassifier,
     UFOMKLClassifier,
 )
+from multikernel.cli import main
 from multikernel.persistence import load, save
 
 CLASSIFIERS = [
@@ -161,3 +163,30 @@ def test_a_model_with_a_checkpoint_path_can_be_saved(tmp_path):
     restored = load(tmp_path / "model.mkl")
     assert restored.checkpoint == str(tmp_path / "state.npz")
     assert_array_equal(restored.decision_function(K), model.decision_function(K))
+
+
+@pytest.mark.parametrize("classifier", [CGBoostClassifier, MKFDAClassifier, MKLClassifier])
+def test_warnings_point_at_the_line_that_called_fit(classifier):
+    _, K, y = small_task(n_classes=3)
+    with pytest.warns(ConvergenceWarning) as caught:
+        classifier("precomputed", tol=1e-12, callback=lambda row: True).fit(K, y)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_the_best_kernel_needs_classes_that_folds_can_keep():
+    _, K, _ = small_task()
+    with pytest.raises(ValueError, match="every class has one sample only"):
+        BestKernelClassifier("precomputed").fit(K[:2, :2], [0, 1])
+    with pytest.raises(ValueError, match="trains on samples of class 1 only"):
+        BestKernelClassifier("precomputed").fit(K[:3, :3], [0, 1, 1])
+
+
+def test_the_command_line_says_warnings_and_names_kernels(tmp_path, capsys):
+    _, K, y = small_task()
+    data, model = str(tmp_path / "kernels.npz"), str(tmp_path / "model.mkl")
+    np.savez(data, K=np.moveaxis(K, -1, 0) * 1e3, y=y, names=["line", "narrow", "wide"])
+    assert main(["fit", "--data", data, "--method", "obscure", "-C", "1000", "--output", model]) == 0
+    assert "\nmultikernel: warning: ObscureClassifier did not converge" in capsys.readouterr().err
+    assert main(["info", model]) == 0
+    assert "narrow" in capsys.readouterr().out.partition("share of each kernel")[2].partition("method")[0]

@@ -6,7 +6,6 @@ import contextlib
 import math
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -18,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel.certificate import Certificate
 from multikernel.checkpoint import Checkpoint
 from multikernel.monitor import Monitor, Problem, Result
+from multikernel.warning import warn_user
 
 State = tuple[NDArray, NDArray]
 # A solver as a session calls it: problem, monitor, and the (weights, alpha) to start from or None.
@@ -185,12 +185,11 @@ class Session:
             "interrupted": "it was interrupted",
         }[why]
         many = "" if len(results) == 1 else f" in {len(late)} of {len(results)} problems, the worst number {worst}"
-        warnings.warn(
+        warn_user(
             f"{self.title} did not converge{many}: {reason} at a relative {measure} of {distance:.2g}, above "
             f"tol={self.tol:.2g}. The model is usable but not certified to tol. Raise max_iter, max_time or tol, "
             "or fit again with warm_start=True to go on from here.",
             ConvergenceWarning,
-            stacklevel=6,
         )
 
 

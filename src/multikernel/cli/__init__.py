@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from multikernel.cli.parser import UsageError, build_parser
@@ -22,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     options.command_line = arguments
     try:
-        code = options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _remark  # type: ignore[assignment]
+            code = options.run(options)
         sys.stdout.flush()
         return code
     except UsageError as error:
@@ -40,6 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         _complain(error if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}")
         return 1
+
+
+def _remark(message: object, *_where: object) -> None:
+    """Show a warning without the line of the program that it arose at."""
+    print(f"multikernel: warning: {message}", file=sys.stderr)
 
 
 def _complain(error: object) -> None:

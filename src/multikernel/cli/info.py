@@ -66,7 +66,7 @@ def _model(path: str) -> dict[str, Any]:
 
     manifest = read_manifest(path)
     model = load(path)
-    names, shares = list(model.kernel_names_), weight_shares(model)
+    names, shares = manifest["metadata"].get("kernel_names") or list(model.kernel_names_), weight_shares(model)
     facts: dict[str, Any] = {
         "file": path,
         "class": manifest["class"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
 from multikernel.monitor import Result
+from multikernel.warning import warn_user
 
 # Of max_time, what the comparison of kernels may take; the rest is for the SVM on the winner.
 SHARE_OF_TIME = 0.8
@@ -138,6 +138,11 @@ class BestKernelClassifier(OneKernelClassifier):
         for train, test in check_cv(self._folds(labels), labels, classifier=True).split(labels, labels):
             if time.monotonic() >= deadline:
                 raise TimeoutError
+            if len(np.unique(labels[train])) < 2:
+                raise ValueError(
+                    f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "
+                    "kernels cannot be scored: add samples of the other classes, or give folds that keep some."
+                )
             model.fit(stack[np.ix_(train, train)], labels[train], sample_weight=sample_weight[train])
             scores.append(score(model, stack[np.ix_(test, train)], labels[test]))
         return float(np.mean(scores))
@@ -145,11 +150,10 @@ class BestKernelClassifier(OneKernelClassifier):
     def _cut_short(self, why: str) -> None:
         done = int(np.isfinite(self.kernel_scores_).sum())
         self._complete = False
-        warnings.warn(
+        warn_user(
             f"BestKernelClassifier compared {done} of {len(self.kernel_scores_)} kernels only: {why}. The model uses "
             "the best of those. Give it more time, or fewer kernels or folds.",
             ConvergenceWarning,
-            stacklevel=2,
         )
 
     def _store(self, results: list[Result], intercepts: Sequence[float]) -> None:
@@ -166,4 +170,7 @@ class BestKernelClassifier(OneKernelClassifier):
         """``cv``, or fewer folds where the smallest class has too few samples for an integer ``cv``."""
         if not isinstance(self.cv, int):
             return self.cv
-        return max(2, min(self.cv, int(np.unique(labels, return_counts=True)[1].min())))
+        counts = np.unique(labels, return_counts=True)[1]
+        if counts.max() < 2:
+            raise ValueError("every class has one sample only: there is nothing to validate on. Add samples.")
+        return max(2, min(self.cv, int(counts.min())))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,6 +23,7 @@ from multikernel.margins import MarginProblem
 from multikernel.monitor import Result
 from multikernel.session import Session
 from multikernel.solvers.lp_beta import lp_beta
+from multikernel.warning import warn_user
 
 C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 NU_GRID = (0.05, 0.2, 0.5, 0.8)
@@ -264,18 +264,16 @@ class LPBetaClassifier(ExpansionClassifier):
     def _warn_of(self, machines: KernelMachines) -> None:
         if machines.why:
             why = "it was interrupted" if machines.why == "interrupted" else "max_time was nearly used up"
-            warnings.warn(
+            warn_user(
                 f"LPBetaClassifier trained SVMs for {machines.done.sum()} of {len(machines.done)} kernels only: "
                 f"{why}. The others get no weight. Give it more time, or fewer kernels, folds or values of C.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         if machines.gap > self.svm_tol:
-            warnings.warn(
+            warn_user(
                 f"An SVM of a single kernel stopped at a relative duality gap of {machines.gap:.1e}, above "
                 f"svm_tol={self.svm_tol:.1e}. Raise svm_tol, lower C, or scale the kernels with normalize=.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
 
     # -- after the fit -----------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,6 +17,7 @@ from multikernel.estimators.grid import GridRun, HeldOut, progress
 from multikernel.estimators.mkfda import MKFDAClassifier
 from multikernel.estimators.registry import register
 from multikernel.threads import thread_count
+from multikernel.warning import warn_user
 
 # The grid of the paper: p and λ chosen together [YMBCK10, sect. 4.1].
 P_GRID = (1.0, *(1.0 + 2.0**-k for k in range(6, 0, -1)), 2.0, 3.0, 4.0, 8.0, 1e6)
@@ -205,11 +205,10 @@ class MKFDAClassifierCV(FisherClassifier):
                 runs.append(run)
         late = np.stack([run.gaps for run in runs]) > self.tol
         if late.any():
-            warnings.warn(
+            warn_user(
                 f"{int(late.sum())} of {late.size} points of the grid did not reach tol={self.tol:.2g}; their "
                 "relative gaps are in grid_gaps_. Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return runs
 

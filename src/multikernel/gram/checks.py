@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ from multikernel.blas import one_blas_thread
 from multikernel.gram.base import GramStack, unique_names
 from multikernel.gram.dense import DenseStack
 from multikernel.threads import over_rows
+from multikernel.warning import warn_user
 
 PSD_CHOICES = ("raise", "clip", "ignore")
 # Samples on which the cheap check of definiteness factorises a matrix.
@@ -235,11 +235,10 @@ def _check_scale(label: str, size: float, largest: float, unit: bool) -> None:
             "which no entry can exceed. Normalise the test kernel in the same way as the training kernel."
         )
     if size > 100.0 * largest > 0.0:
-        warnings.warn(
+        warn_user(
             f"{label} reaches {size:.3g} in the test kernel but {largest:.3g} in training. Was it scaled or "
             "normalised in another way than the training kernel?",
             UserWarning,
-            stacklevel=5,
         )
 
 
