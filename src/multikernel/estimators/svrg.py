@@ -81,7 +81,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
     objective_, dual_gap_ : float
         g(w, d), and the absolute duality gap that bounds its distance from the optimum.
     kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, n_iter_, converged_
-        As for :class:`ObscureClassifier`; ``n_iter_`` counts epochs.
+        As for :class:`ObscureClassifier`; ``n_iter_`` counts epochs and Newton steps.
     history_ : list of dict
         Rows with iteration, time, objective, gap, relative_gap, weights, epoch, and passes over the samples.
 

@@ -83,7 +83,7 @@ def svrg(
 
     left = _alternate(problem, monitor, start, advance, max_iter, pace)
     if left is not None:
-        smooth_newton(problem, monitor, left, max_iter=max_iter)
+        smooth_newton(problem, monitor, left, max_iter=max_iter - monitor.history[-1]["epoch"])
 
 
 def svrg_alone(
