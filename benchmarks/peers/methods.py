@@ -45,6 +45,20 @@ def svc(problem):
     return fit, lambda model, new: model.predict(new.K.mean(axis=0))
 
 
+@method(
+    "svc-ovr", "SVC, one against the rest", "here", "scikit-learn", "one-vs-rest C-SVMs on the mean of the kernels"
+)
+def svc_one_vs_rest(problem):
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.svm import SVC
+
+    def fit():
+        model = OneVsRestClassifier(SVC(kernel="precomputed", C=problem.C))
+        return model.fit(problem.K.mean(axis=0), problem.y)
+
+    return fit, lambda model, new: model.predict(new.K.mean(axis=0))
+
+
 def ours(make: Callable[[float], Any]) -> Callable:
     def prepare(problem):
         X = np.moveaxis(problem.K, 0, -1)  # a view: recognised, not copied

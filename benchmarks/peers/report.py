@@ -104,10 +104,10 @@ def _panel(ax: Any, data: str, rows: dict[str, dict[str, Any]]) -> None:
         x, y = row["seconds"] / unit, 100 * row["accuracy"]
         ax.plot(x, y, "o", color=COLOURS[METHODS[name].package])
         label = name if METHODS[name].environment == "here" else name.split("-", 1)[-1]
-        ax.annotate(label, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
+        ax.annotate(label, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7, rotation=40)
     ax.axvline(1.0, color="0.85", zorder=0)
     ax.set(xscale="log", title=data, xlabel="time of a fit, SVC = 1")
-    ax.margins(x=0.2)
+    ax.margins(x=0.2, y=0.15)
     ax.spines[["top", "right"]].set_visible(False)
     low = np.percentile([100 * row["accuracy"] for row in done.values()], 10)
     ax.set_ylim(bottom=max(ax.get_ylim()[0], low - 10))
