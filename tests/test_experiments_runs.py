@@ -90,6 +90,21 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
     assert (folder / "page.html").is_file()
 
 
+def test_a_run_that_is_asked_to_end_writes_what_is_finished(tmp_path):
+    command = [sys.executable, "-m", "multikernel", "reproduce", "which-p", "--quick", "--embedded", "-j", "1"]
+    process = subprocess.Popen(
+        [*command, "-o", str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while not process.stderr.readline().startswith("[2/"):
+        pass
+    process.terminate()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 130
+    assert "the same command goes on" in error
+    assert "Interrupted" in (tmp_path / "which-p-standin" / "table.md").read_text()
+
+
 def test_a_process_that_dies_is_explained(small, tmp_path):
     def task(archives, setting, split, quick):
         if split == 1:

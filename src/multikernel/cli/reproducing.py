@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +100,19 @@ def _summarise(protocols: dict[str, Any], options: argparse.Namespace) -> int:
     return 0
 
 
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """A request to end, as from ``timeout`` or a queue, is taken like Ctrl-C: what is finished gets its tables."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _run(protocol: Any, options: argparse.Namespace) -> int:
     import joblib
 
@@ -110,7 +127,7 @@ def _run(protocol: Any, options: argparse.Namespace) -> int:
     stand_in = archives.stand_in and bool(protocol.files)
     kind = "-standin" if stand_in else "-quick" if options.quick else ""
     folder = Path(options.output) / (protocol.name + kind)
-    with CellBar(options.quiet) as bar:
+    with CellBar(options.quiet) as bar, _terminated_like_interrupted():
         bar.line(f"{protocol.title}: {folder}" + (" (stand-in data)" if stand_in else ""))
         results = reproduce(
             protocol,
