@@ -130,8 +130,8 @@ PROTOCOL = Protocol(
     title="Cost of variance reduction against kernels and samples",
     about="Spam, RBF kernels on three columns drawn at random, unit variance, C = 1, logistic loss: passes until the "
     "duality gap is 1e-4. 8 to 256 kernels on 400 samples, each divided by their number, so that the Lipschitz "
-    "constant stays as the theorem assumes; 8 to 64 as they are; 250 to 2,000 samples with 16 kernels. For the paper's "
-    "rule the steps of single kernels are counted, as in its theorem; SVRG makes steps of all at once.",
+    "constant stays as the theorem assumes; 8 to 64 as they are; 250 to 2,000 samples with 16 kernels. For the "
+    "paper's rule the steps of single kernels are counted, as in its theorem; SVRG makes steps of all at once.",
     source="[AOJS16, theorem 1]",
     files=(UCI,),
     entries=tuple(
