@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 from multikernel import (
@@ -19,6 +20,7 @@ from multikernel import (
     UFOMKLClassifier,
 )
 from multikernel.cli import main
+from multikernel.kernels import RBF, Linear
 from multikernel.persistence import load, save
 
 CLASSIFIERS = [
@@ -190,3 +192,43 @@ def test_the_command_line_says_warnings_and_names_kernels(tmp_path, capsys):
     assert "\nmultikernel: warning: ObscureClassifier did not converge" in capsys.readouterr().err
     assert main(["info", model]) == 0
     assert "narrow" in capsys.readouterr().out.partition("share of each kernel")[2].partition("method")[0]
+
+
+def streamed(n_first=20, **parameters):
+    """A stream's model after its first samples, and what comes next."""
+    X, _, y = small_task(60, n_classes=3)
+    kernels = [Linear(), RBF(bandwidth=2.0)]
+    model = ObscureClassifier(kernels, **parameters).partial_fit(X[:n_first], y[:n_first], classes=[0, 1, 2])
+    return model, X[n_first:], y[n_first:]
+
+
+def test_a_stream_takes_dense_and_sparse_samples_in_turn():
+    model, X, y = streamed()
+    expected = model.partial_fit(X, y).decision_function(X)
+    model, X, y = streamed()
+    model.partial_fit(csr_array(X[:20]), y[:20]).partial_fit(X[20:], y[20:])
+    assert_allclose(model.decision_function(X), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("eviction", ["oldest", "smallest"])
+def test_a_budget_that_is_lowered_is_kept_to(eviction):
+    model, X, y = streamed(40)
+    assert len(model.support_) > 5
+    model.set_params(budget=5, eviction=eviction).partial_fit(X[:1], y[:1])
+    assert len(model.support_) <= 5
+
+
+def test_weights_in_a_stream_are_checked_and_multiplied_with_those_of_classes():
+    model, X, y = streamed()
+    for weights, message in ((-1.0, "Negative values"), (np.nan, "NaN")):
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(X, y, sample_weight=np.full(len(y), weights))
+    before = model.decision_function(X)
+    assert_array_equal(model.partial_fit(X, y, sample_weight=np.zeros(len(y))).decision_function(X), before)
+    with pytest.raises(ValueError, match="class_weight='balanced' depends on samples that are still to come"):
+        model.set_params(class_weight="balanced").partial_fit(X, y)
+    factors = np.array([3.0, 1.0, 0.5])
+    by_class = streamed()[0].set_params(class_weight=dict(enumerate(factors))).partial_fit(X, y)
+    by_sample = streamed()[0].partial_fit(X, y, sample_weight=factors[y])
+    assert_array_equal(by_class.decision_function(X), by_sample.decision_function(X))
+    assert np.abs(by_class.decision_function(X) - streamed()[0].partial_fit(X, y).decision_function(X)).max() > 0.1

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from multikernel.gram import GramStack, LazyStack, parse_memory
 from multikernel.groupnorm import GroupNormProblem
@@ -50,16 +51,26 @@ class OnlineLearning:
                 "partial_fit needs features: precomputed kernels and distances hold no values for samples that are "
                 "still to come. Pass X of shape (m, d) and kernels as objects."
             )
+        if isinstance(model.class_weight, str):
+            raise ValueError(
+                f"class_weight={model.class_weight!r} depends on samples that are still to come: give partial_fit a "
+                "dict with a factor for each class, or sample_weight."
+            )
+        weight = _weights_of(sample_weight, X)
         first = not hasattr(model, "classes_")
         if first:
             X, codes = self._begin_stream(X, y, classes)
         else:
             X, codes = self._more_of_stream(X, y, classes)
-        weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if weight.shape != codes.shape:
-            raise ValueError(f"sample_weight has shape {weight.shape}, but there are {len(codes)} samples.")
-        self._advance(X, codes, weight)
+        self._advance(X, codes, weight * self._class_factors()[codes])
         return self
+
+    def _class_factors(self) -> NDArray[np.float64]:
+        """Factor of the steps of each class, from ``class_weight``."""
+        model: Any = self
+        if model.class_weight is None:
+            return np.ones(len(model.classes_))
+        return compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_)
 
     def _begin_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
         model: Any = self
@@ -132,8 +143,7 @@ class OnlineLearning:
         model: Any = self
         stream = model._stream
         old, m = len(stream["coef"]), len(codes)
-        join = scipy.sparse.vstack if scipy.sparse.issparse(X) else np.vstack
-        union: Any = X if old == 0 else join([model._X, X])
+        union: Any = X if old == 0 else _stacked(model._X, X)
         union = union.tocsr() if scipy.sparse.issparse(union) else union
         stack, normalization = self._union_stack(union)
         labels = np.concatenate([np.zeros(old, dtype=np.int64), codes])
@@ -164,13 +174,13 @@ class OnlineLearning:
     def _keep_budget(self, state: ScoreTable, arrival: NDArray) -> None:
         model: Any = self
         support = np.flatnonzero(state.coef.any(axis=1))
-        if len(support) <= model.budget:
-            return
-        if model.eviction == "oldest":
-            victim = support[arrival[support].argmin()]
-        else:
-            victim = support[(state.coef[support] ** 2).sum(axis=1).argmin()]
-        state.remove(int(victim))
+        while len(support) > model.budget:
+            if model.eviction == "oldest":
+                victim = arrival[support].argmin()
+            else:
+                victim = (state.coef[support] ** 2).sum(axis=1).argmin()
+            state.remove(int(support[victim]))
+            support = np.delete(support, victim)
 
     def _store_stream(self, state: ScoreTable, X: Any, normalization: Normalization, arrival: NDArray) -> None:
         model: Any = self
@@ -195,6 +205,20 @@ class OnlineLearning:
         model.n_updates_, model.n_mistakes_ = int(stream["updates"]), int(stream["mistakes"])
         row = {"seen": stream["seen"], "updates": updates, "mistakes": mistakes, "n_support": len(kept)}
         model.history_ = [*getattr(model, "history_", []), {**row, "weights": model.weights_}]
+
+
+def _weights_of(sample_weight: Any, X: Any) -> NDArray[np.float64]:
+    """Weights of samples, ones by default; all may be zero, which teaches nothing."""
+    if sample_weight is not None and not np.any(sample_weight):
+        return np.zeros(_num_samples(X))
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def _stacked(above: Any, below: Any) -> Any:
+    """Rows of two tables, sparse if either is."""
+    if scipy.sparse.issparse(above) or scipy.sparse.issparse(below):
+        return scipy.sparse.vstack([scipy.sparse.csr_array(above), scipy.sparse.csr_array(below)])
+    return np.vstack([above, below])
 
 
 def X_rows(X: Any) -> range:
