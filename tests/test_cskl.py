@@ -24,8 +24,9 @@ from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.persistence import load, save
 from multikernel.solvers.capped import CAPPED_SOLVERS, central_weight, worst_choice
+from multikernel.solvers.choices import ChoiceList, ChoiceProgram, choices, surviving
 from multikernel.solvers.continuation import CappedProblem, continued
-from multikernel.solvers.exact import ChoiceList, ChoiceProgram, SelectionProblem, choices, exact_selection
+from multikernel.solvers.exact import SelectionProblem, exact_selection
 from multikernel.solvers.simplemkl import reduced_gradient
 from multikernel.weight_sets import CappedSimplex
 
@@ -197,7 +198,8 @@ def test_exact_selection_out_of_twelve_is_that_of_brute_force(inner, t):
 
 def test_the_mixed_integer_program_proves_the_same(monkeypatch):
     K, signs, C = make_kernels(n_kernels=7, n=30)
-    monkeypatch.setattr("multikernel.solvers.exact.MOST_LISTED", 0)
+    monkeypatch.setattr("multikernel.solvers.choices.MOST_LISTED", 0)
+    monkeypatch.setattr("multikernel.solvers.exact.MORE_CUTS", 1)
     for svm in (CSVM(signs, C), NuSVM(signs, 0.4)):
         members, value = brute_force(K, svm, 3)
         result = solve_exactly(K, svm, 3, tol=1e-3)
@@ -224,6 +226,39 @@ def test_bounds_of_choices_hold_and_the_program_agrees_with_the_list(shrinks):
     assert by_program <= by_list + 1e-9
     if not shrinks:  # no multiples, so that the two are the same problem
         assert_allclose(by_program, by_list, rtol=1e-3)
+
+
+@pytest.mark.parametrize("shrinks", [True, False])
+def test_the_search_lists_just_the_choices_that_no_cut_rules_out(shrinks):
+    rng = np.random.default_rng(1)
+    F, t = 11, 4
+    cuts = [(float(rng.uniform(3, 8)), rng.gamma(1.0, 1.5, size=F)) for _ in range(5)]
+    everything = ChoiceList(F, t, shrinks)
+    for cut in cuts:
+        everything.add(*cut)
+    below = float(np.quantile(everything.bounds, 0.3))
+    expected = {tuple(S) for S, bound in zip(everything.members.T.tolist(), everything.bounds) if bound < below}
+    members, complete = surviving(cuts, t, shrinks, below)
+    assert complete
+    assert {tuple(sorted(S)) for S in members.T.tolist()} == expected
+    assert members.shape[1] == len(expected)
+    assert 0 < len(expected) < everything.members.shape[1]
+
+
+def test_a_search_in_pieces_finds_the_same_and_one_cut_short_says_so(monkeypatch):
+    rng = np.random.default_rng(2)
+    cuts = [(6.0, rng.gamma(2.0, 1.5, size=12)) for _ in range(3)]
+    whole, complete = surviving(cuts, 5, True, 2.5)
+    assert complete
+    assert whole.shape[1] > 60
+    monkeypatch.setattr("multikernel.solvers.choices.BRANCHES", 40)
+    pieces, complete = surviving(cuts, 5, True, 2.5)
+    assert complete
+    assert sorted(whole.T.tolist()) == sorted(pieces.T.tolist())
+    monkeypatch.setattr("multikernel.solvers.choices.MOST_LISTED", 20)
+    short, complete = surviving(cuts, 5, True, 2.5)
+    assert not complete
+    assert 20 <= short.shape[1] < whole.shape[1]
 
 
 def test_an_exact_fit_without_time_is_honest(cancer):

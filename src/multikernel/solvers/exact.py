@@ -8,26 +8,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.svm import NuSVM
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
+from multikernel.solvers.choices import ChoiceList, ChoiceProgram, surviving
 from multikernel.solvers.newton import newton
 from multikernel.weight_sets import CappedSimplex
 
 Vector = NDArray[np.float64]
 
-# Choices up to which the master problem looks at each of them, at some 50 bytes each, and the share of them that is
-# left at most when the list is copied without those ruled out.
-MOST_LISTED, SPARSER = 10_000_000, 0.8
-# Choices that get an SVM after one master problem by list; rounds of swaps at the start.
-BATCH, MOST_ROUNDS = 8, 10
-# Multiples of an alpha whose cuts go into a mixed-integer program: tangents of a curve that the list has exactly.
-MULTIPLES = (1.0, 0.6, 0.35)
-# Seconds for one mixed-integer program, at least and at most; what it has proved by then counts.
-SHORTEST, LONGEST = 2.0, 30.0
+# Rounds of swaps at the start, of further cuts where too many choices are left to be listed, and choices that get an
+# SVM in each of these.
+MOST_ROUNDS, MORE_CUTS, MANY = 10, 20, 64
+# Choices of an incomplete list that are looked at for that.
+LOOK = 200_000
+# Share of the tolerance by which a choice must promise to be better to be listed.
+SLACK = 0.5
 
 
 class SelectionProblem(MinMaxProblem):
@@ -61,100 +59,6 @@ class SelectionProblem(MinMaxProblem):
         return not isinstance(one, NuSVM)
 
 
-class ChoiceList:
-    """A lower bound on J for each choice of t kernels out of F.
-
-    An alpha bounds J at a choice S by ``max over s in [0, 1] of s·linear − ½ s² Σ_{j in S} q_j`` where it may shrink,
-    else by the value at s = 1. The list keeps the largest bound of each choice, so that its least entry bounds the
-    optimum, and shows where to look next.
-    """
-
-    def __init__(self, n_kernels: int, t: int, shrinks: bool):
-        self.n_kernels, self.shrinks = n_kernels, shrinks
-        self.members = choices(n_kernels, t)
-        self.bounds = np.full(self.members.shape[1], -np.inf)
-
-    def add(self, constant: float, q: Vector) -> None:
-        """Take note of a cut."""
-        forms = q[self.members[0]]
-        for row in self.members[1:]:
-            forms += q[row]
-        values = constant - 0.5 * forms
-        if self.shrinks:
-            # where forms > constant the multiple s = constant / forms of alpha proves more
-            np.copyto(values, 0.5 * constant**2 / np.maximum(forms, constant), where=forms > constant)
-        np.maximum(self.bounds, values, out=self.bounds)
-
-    def drop(self, below: float) -> None:
-        """Forget choices whose bound is not below ``below``, if that shortens the list enough to be worth it."""
-        kept = self.bounds < below
-        if np.count_nonzero(kept) < SPARSER * len(kept):
-            self.members, self.bounds = np.compress(kept, self.members, axis=1), self.bounds[kept]
-
-    def solve(self, below: float, deadline: float) -> tuple[float, list[Vector]]:
-        """The bound on the optimum, and choices with the smallest bounds; those not below ``below`` are dropped."""
-        self.drop(below)
-        count = min(BATCH, len(self.bounds))
-        if not count:
-            return below, []
-        best = np.argpartition(self.bounds, count - 1)[:count]
-        best = best[np.argsort(self.bounds[best], kind="stable")]
-        found = []
-        for k in best[self.bounds[best] < below]:
-            found.append(np.zeros(self.n_kernels))
-            found[-1][self.members[:, k]] = 1.0
-        return min(float(self.bounds[best[0]]), below), found
-
-
-class ChoiceProgram:
-    """The same by a mixed-integer program, for more choices than can be listed.
-
-    ``min θ`` over g in {0, 1}^F, Σ g = t, ``θ ≥ s·constant − ½ s² g·q`` for each cut and a few multiples s.
-    """
-
-    def __init__(self, n_kernels: int, t: int, shrinks: bool):
-        self.n_kernels, self.t = n_kernels, t
-        self.multiples = MULTIPLES if shrinks else (1.0,)
-        self.constants: list[float] = []
-        self.forms: list[Vector] = []
-        self.best = -math.inf
-
-    def drop(self, below: float) -> None:
-        """Nothing: the program finds out by itself."""
-
-    def add(self, constant: float, q: Vector) -> None:
-        """Take note of a cut."""
-        for s in self.multiples:
-            self.constants.append(s * constant)
-            self.forms.append(s * s * q)
-
-    def solve(self, below: float, deadline: float) -> tuple[float, list[Vector]]:
-        """The bound proved within the time, and the best choice found if its bound is below ``below``."""
-        constants, forms = np.array(self.constants), 0.5 * np.array(self.forms)
-        scale = max(float(np.abs(constants).max()), float(forms.max(initial=0.0)), 1e-300)
-        rows = np.column_stack([forms / scale, np.ones(len(forms))])
-        whole = np.append(np.ones(self.n_kernels), 0.0)
-        constraints = [
-            LinearConstraint(rows, lb=constants / scale),
-            LinearConstraint(whole[None, :], self.t, self.t),
-        ]
-        bounds = Bounds(np.append(np.zeros(self.n_kernels), -np.inf), np.append(np.ones(self.n_kernels), np.inf))
-        seconds = min(max(deadline - time.monotonic(), 0.1), LONGEST if len(self.constants) > 300 else SHORTEST)
-        found = milp(
-            np.append(np.zeros(self.n_kernels), 1.0),
-            constraints=constraints,
-            bounds=bounds,
-            integrality=whole,
-            options={"time_limit": seconds, "mip_rel_gap": 1e-4},
-        )
-        if found.mip_dual_bound is not None and np.isfinite(found.mip_dual_bound):
-            # rows may be violated by the solver's tolerance, 1e-6 of what was scaled to one
-            self.best = max(self.best, (found.mip_dual_bound - 1e-6) * scale)
-        if found.x is None:
-            return self.best, []
-        return self.best, [np.round(found.x[:-1])]
-
-
 def exact_selection(
     problem: SelectionProblem,
     monitor: Monitor,
@@ -166,8 +70,9 @@ def exact_selection(
 
     1. The relaxation, its cuts, and its t largest weights. 2. Swaps of a chosen kernel for another one as long as J
     falls; swaps that a cut rules out cost nothing. 3. In turn, a master problem, whose least value is a lower bound
-    on J over all choices, and SVMs at the choices where it is attained. The master problem looks at all choices where
-    they are few, and is a mixed-integer program [SRSS06, eq. (12)] with g in {0, 1} otherwise.
+    on J over all choices, and SVMs at the choices where it is attained. The master problem looks at all choices that
+    the cuts leave where they can be listed, and is a mixed-integer program [SRSS06, eq. (12)] with g in {0, 1}
+    otherwise.
 
     Parameters
     ----------
@@ -181,9 +86,8 @@ def exact_selection(
         Largest number of master problems.
     """
     search = _Search(problem, monitor)
-    if search.relax(start) or search.swap():
+    if search.relax(start) or search.swap() or search.open():
         return
-    search.open()
     for _ in range(max_iter):
         bound, wanted = search.master.solve(monitor.certificate.primal, problem.deadline)
         monitor.prove(bound)
@@ -224,14 +128,34 @@ class _Search:
         if self.master is not None:
             self.master.add(constant, q)
 
-    def open(self) -> None:
-        """Make the master problem of the cuts so far, the latest first: they rule out most."""
-        F, t = self.problem.n_kernels, self.problem.t
-        listed = math.comb(F, t) <= MOST_LISTED
-        self.master = (ChoiceList if listed else ChoiceProgram)(F, t, self.problem.shrinks)
-        for constant, q in reversed(self.cuts):
-            self.master.add(constant, q)
-            self.master.drop(self.monitor.certificate.primal)
+    def open(self) -> bool:
+        """Make the master problem of the cuts so far; True if the monitor says stop meanwhile.
+
+        Choices that the cuts leave are listed. Where they are too many, SVMs at the best of those found make more
+        cuts; if that does not help either, the master problem is a mixed-integer program.
+        """
+        F, t, shrinks = self.problem.n_kernels, self.problem.t, self.problem.shrinks
+        for _ in range(MORE_CUTS):
+            primal = self.monitor.certificate.primal
+            below = primal - SLACK * self.monitor.tol * abs(primal)
+            members, complete = surviving(self.cuts, t, shrinks, below, self.problem.deadline)
+            if not complete:
+                members = members[:, :: 1 + members.shape[1] // LOOK]
+            listed = ChoiceList(F, t, shrinks, members, below)
+            for cut in reversed(self.cuts):  # the latest first: they rule out most
+                listed.add(*cut)
+                listed.drop(primal)
+            if complete:
+                self.master = listed
+                return False
+            if time.monotonic() >= self.problem.deadline:
+                break
+            if any(self.visit(g) for g in listed.best(MANY) if self.key(g) not in self.seen):
+                return True
+        self.master = ChoiceProgram(F, t, shrinks)
+        for cut in self.cuts:
+            self.master.add(*cut)
+        return False
 
     def visit(self, g: Vector) -> bool:
         """Solve the SVM of a choice; True if the monitor says stop."""
@@ -285,24 +209,3 @@ class _Search:
         g = self.best.copy()
         g[i], g[j] = 0.0, 1.0
         return max(constant - 0.5 * float(q @ g) for constant, q in self.cuts)
-
-
-def choices(n: int, t: int) -> NDArray[np.integer]:
-    """All subsets of t out of n, ascending, shape (t, n over t).
-
-    Examples
-    --------
-    >>> from multikernel.solvers.exact import choices
-    >>> choices(4, 2).tolist()
-    [[0, 0, 0, 1, 1, 2], [1, 2, 3, 2, 3, 3]]
-    """
-    members = np.arange(n - t + 1, dtype=np.min_scalar_type(n))[None, :]
-    for k in range(1, t):
-        # each choice of k goes on with every larger number that leaves enough for the rest
-        last = members[-1].astype(np.intp)
-        counts = n - t + k - last
-        ends = np.cumsum(counts)
-        step = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
-        following = (np.repeat(last, counts) + 1 + step).astype(members.dtype)
-        members = np.vstack([np.repeat(members, counts, axis=1), following])
-    return members
