@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.monitor import Monitor
-from multikernel.multilabel import WorstLabelProblem
+from multikernel.multilabel import WorstLabelProblem, without_smallest
 from multikernel.solvers.inexact import InnerTolerance
 from multikernel.solvers.masters import CuttingPlaneModel
 
@@ -19,6 +19,8 @@ ROUGH = 1e-2
 # Share of the tolerance at which the gap that is hoped for is worth a look at all labels, and points after which one
 # is taken in any case.
 CLOSE, JUDGED = 0.5, 40
+# Share of the relative gap that kernels left out of a point may weigh together: kernels that cost, and do nothing.
+TRIMMED = 0.02
 
 
 class LabelCuts(CuttingPlaneModel):
@@ -162,7 +164,8 @@ class _Search:
     def move(self) -> bool:
         """Go to the level set, and add a cut there; False if the weights did not change."""
         goal = self.monitor.bound + self.level * (self.hoped - self.monitor.bound)
-        moved = self.cuts.project(self.weights, goal)
+        gap = (self.hoped - self.monitor.bound) / max(abs(self.hoped), 1e-300)
+        moved = without_smallest(self.cuts.project(self.weights, goal), TRIMMED * min(gap, 1.0))
         changed = float(np.abs(moved - self.weights).max()) > 1e-14
         self.weights = moved
         tried: list[int] = []
