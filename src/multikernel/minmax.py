@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from multikernel.certificate import Certificate
 from multikernel.combination import WeightedSum, one_kernel
+from multikernel.gram import DenseStack, LowRankStack
 from multikernel.gram.base import GramStack
 from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.operators import KernelOperator, as_operator
@@ -83,6 +84,18 @@ class MinMaxProblem:
             self._kernel = None  # two at once may not fit
             self._kernel = np.array(weights), one_kernel(self.stack, WeightedSum(weights, self._dtype), self.memory)
         return self._kernel[1]
+
+    def sample(self, rows: NDArray[np.intp]) -> MinMaxProblem | None:
+        """The same problem on some of the samples; None if a class has too few there, or they do not fit in memory."""
+        inner = self.inner.sample(rows)
+        part = self.stack.take(rows, rows)
+        if inner is None:
+            return None
+        if not isinstance(part, LowRankStack):
+            if part.n_kernels * len(rows) ** 2 * part.dtype.itemsize > self.memory // 8:
+                return None
+            part = DenseStack.owning(part.to_array(), part.names)
+        return MinMaxProblem(part, inner, self.weight_set, self.memory)
 
     def forget_kernel(self) -> None:
         """Free the memory of the kernel asked for last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,6 +102,15 @@ class LabelSVMs:
     def start(self) -> NDArray[np.float64]:
         """A feasible alpha for a cold start, shape (n, T)."""
         return np.column_stack([svm.start() for svm in self.svms])
+
+    def sample(self, rows: NDArray[np.intp]) -> LabelSVMs | None:
+        """The SVMs of some of the samples; None if a label has too few of a class there."""
+        svms = [svm.sample(rows) for svm in self.svms]
+        if any(svm is None for svm in svms):
+            return None
+        other = copy.copy(self)
+        other.signs, other.svms = self.signs[rows], [svm for svm in svms if svm is not None]
+        return other
 
     def linear(self, alpha: ArrayLike) -> Vector:
         """Linear parts of the dual objectives, shape (T,)."""

@@ -6,11 +6,12 @@ objective is ``alpha @ K @ alpha`` and scores are ``K @ alpha``.
 
 from __future__ import annotations
 
+import copy
 import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,8 @@ Vector = NDArray[np.float64]
 
 # Variables in a working set of a kernel that is not in memory: a block of 2,000 squared is 32 MB.
 WORKING_SIZE = 2000
+# Samples of a class that can stand for all of it.
+FEWEST = 20
 
 
 class _SVM:
@@ -48,6 +51,19 @@ class _SVM:
     def start(self) -> Vector:
         """A feasible alpha for a cold start."""
         return np.zeros(self.n_samples)
+
+    def sample(self, rows: NDArray[np.intp]) -> Self | None:
+        """The SVM of some of the samples, which stand for all of their class; None if a class has too few there."""
+        other = copy.copy(self)
+        other.__dict__.pop("problem", None)
+        other.signs, other.upper = self.signs[rows], self.upper[rows]
+        for sign in (-1.0, 1.0):
+            everywhere, here = self.upper[self.signs == sign], other.upper[other.signs == sign]
+            if np.count_nonzero(here) < min(FEWEST, int(np.count_nonzero(everywhere))):
+                return None
+            if len(here):
+                other.upper[other.signs == sign] *= everywhere.sum() / here.sum()
+        return other
 
     def linear(self, alpha: Vector) -> float:
         """Linear part of the dual objective."""

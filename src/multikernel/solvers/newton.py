@@ -19,6 +19,7 @@ from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
 from multikernel.solvers.masters import CuttingPlaneModel, solve_cone_program
+from multikernel.solvers.rehearsal import rehearsed_start
 from multikernel.weight_sets import WeightSet
 
 Vector = NDArray[np.float64]
@@ -71,13 +72,13 @@ def newton(
     monitor : Monitor
         Judges each iteration; has the result.
     start : (weights, alpha), optional
-        Where to start.
+        Where to start; by default, if samples are many, at the weights of a part of them.
     max_iter : int
         Largest number of quadratic models.
     second_derivatives : callable, optional
         Those of J for problems other than SVMs, called as :func:`curvature`, which is the default.
     """
-    weights, alpha = problem.start() if start is None else start
+    weights, alpha = rehearsed_start(problem, monitor, newton) if start is None else start
     derivatives = curvature if second_derivatives is None else second_derivatives
     tol = InnerTolerance(monitor)
     if start is not None:  # maybe the solution already, which an inexact SVM would hide

@@ -1,0 +1,46 @@
+"""Weights to start from, learnt on a sample of the samples: passes over kernels cost the square of their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.minmax import MinMaxProblem
+from multikernel.monitor import Monitor
+
+# From how many samples on a rehearsal pays, what part of them takes part, how many at least (fewer give weights that
+# are too sparse), and how well it is solved: below that, weights depend on which samples they were.
+LARGE, PART, FEWEST, ROUGH = 3000, 8, 1000, 1e-2
+
+
+def rehearsed_start(
+    problem: MinMaxProblem, monitor: Monitor, solve: Callable[[MinMaxProblem, Monitor], None]
+) -> tuple[NDArray, NDArray]:
+    """Weights of the problem on an eighth of the samples, at least 1,000, to a gap of 1 %; a feasible alpha for all.
+
+    An iteration there costs a sixty-fourth of one on all samples, of which it saves about half. C is scaled so that
+    the loss keeps its share in the objective. The sample is drawn in the same way every time.
+
+    Parameters
+    ----------
+    problem : MinMaxProblem
+        What to solve.
+    monitor : Monitor
+        Its time limit holds for the rehearsal too.
+    solve : callable
+        A solver; called with the smaller problem and its monitor.
+    """
+    weights, alpha = problem.start()
+    n = len(problem.stack)
+    if n < LARGE or problem.n_kernels == 1 or getattr(problem.weight_set, "is_box", False):
+        return weights, alpha
+    rows = np.sort(np.random.default_rng(0).permutation(n)[: max(n // PART, FEWEST)])
+    smaller = problem.sample(rows) if isinstance(problem, MinMaxProblem) else None
+    if smaller is None:
+        return weights, alpha
+    left = None if monitor.max_time is None else max(monitor.max_time - monitor.elapsed, 0.0)
+    watcher = Monitor(smaller, max(ROUGH, monitor.tol), max_time=left)
+    solve(smaller, watcher)
+    return (weights if watcher.best is None else watcher.best[0]), alpha
