@@ -232,3 +232,8 @@ def test_weights_in_a_stream_are_checked_and_multiplied_with_those_of_classes():
     by_sample = streamed()[0].partial_fit(X, y, sample_weight=factors[y])
     assert_array_equal(by_class.decision_function(X), by_sample.decision_function(X))
     assert np.abs(by_class.decision_function(X) - streamed()[0].partial_fit(X, y).decision_function(X)).max() > 0.1
+
+
+def test_parameters_of_kernels_that_have_none_are_told():
+    with pytest.raises(ValueError, match=r"kernels\[0\] is 'rbf', which has no parameters"):
+        MKLClassifier(["rbf", "linear"]).set_params(kernels__0__bandwidth=2.0)

@@ -79,7 +79,10 @@ class KernelInput:
             _, position, parameter = name.split("__", 2)
             if not isinstance(self.kernels, (list, tuple)) or int(position) >= len(self.kernels):
                 raise ValueError(f"{name!r} names no kernel: kernels is {self.kernels!r}.")
-            self.kernels[int(position)].set_params(**{parameter: value})
+            kernel = self.kernels[int(position)]
+            if not hasattr(kernel, "set_params"):
+                raise ValueError(f"{name!r}: kernels[{position}] is {kernel!r}, which has no parameters. Pass a Kernel.")
+            kernel.set_params(**{parameter: value})
         return self
 
     # -- fit -------------------------------------------------------------------------------------------------
