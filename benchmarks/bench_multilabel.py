@@ -1,4 +1,4 @@
-"""One kernel for many labels: time and SVMs to a certificate against the number of labels.
+"""One kernel for many labels: processor time and SVMs to a certificate against the number of labels.
 
     python benchmarks/bench_multilabel.py [--labels 2 8 32 102] [--tol 1e-2] [--max-time 60] [--solvers max/level ...]
 
@@ -73,12 +73,13 @@ def main() -> None:
             if not seconds[name]:
                 model.set_params(max_iter=3).fit(stack, Y)  # compiles, off the clock
                 model.set_params(max_iter=5000)
-            start = time.perf_counter()
+            start, busy = time.perf_counter(), time.process_time()
             model.fit(stack, Y)
-            seconds[name].append(time.perf_counter() - start)
+            wall, busy = time.perf_counter() - start, time.process_time() - busy
+            seconds[name].append(busy)
             precision = mean_average_precision(model, test, Z)
             print(
-                f"M={n_labels:4d} n={len(stack):5d} F={stack.n_kernels:3d} {name:16s} {seconds[name][-1]:7.2f} s  "
+                f"M={n_labels:4d} n={len(stack):5d} F={stack.n_kernels:3d} {name:16s} {busy:7.2f} s busy {wall:7.2f} s  "
                 f"gap {model.dual_gap_ / model.objective_:.1e}  judged {model.n_iter_:4d}  "
                 f"SVMs {model.history_[-1].get('svms', '-')!s:>6}  kernels {model.n_kernels_:3d}  AP {precision:.3f}",
                 flush=True,
@@ -86,7 +87,7 @@ def main() -> None:
     if len(options.labels) > 1:
         for name, times in seconds.items():
             slope = np.polyfit(np.log(options.labels), np.log(times), 1)[0]
-            print(f"{name}: time grows like labels^{slope:.2f}")
+            print(f"{name}: processor time grows like labels^{slope:.2f}")
 
 
 if __name__ == "__main__":
