@@ -81,7 +81,7 @@ class KernelInput:
                 raise ValueError(f"{name!r} names no kernel: kernels is {self.kernels!r}.")
             kernel = self.kernels[int(position)]
             if not hasattr(kernel, "set_params"):
-                raise ValueError(f"{name!r}: kernels[{position}] is {kernel!r}, which has no parameters. Pass a Kernel.")
+                raise ValueError(f"{name!r}: kernels[{position}] is {kernel!r}, which has no parameters.")
             kernel.set_params(**{parameter: value})
         return self
 
