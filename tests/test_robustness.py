@@ -237,3 +237,13 @@ def test_weights_in_a_stream_are_checked_and_multiplied_with_those_of_classes():
 def test_parameters_of_kernels_that_have_none_are_told():
     with pytest.raises(ValueError, match=r"kernels\[0\] is 'rbf', which has no parameters"):
         MKLClassifier(["rbf", "linear"]).set_params(kernels__0__bandwidth=2.0)
+
+
+def test_an_indefinite_kernel_that_was_accepted_can_be_predicted_with():
+    _, K, y = small_task()
+    distances = -np.log(K[:, :, 1:2])
+    K = 1.0 + 0.5 * distances - distances**2 / 40  # ones on the diagonal, more than that beside it, not PSD
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        CGBoostClassifier("precomputed").fit(K, y)
+    model = CGBoostClassifier("precomputed", psd="ignore").fit(K, y)
+    assert_allclose(model.decision_function(K[:5]), model.decision_function(K)[:5])

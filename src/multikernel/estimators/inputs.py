@@ -101,8 +101,8 @@ class KernelInput:
             self._clipped, stack = fit_clip(stack)
         diagonal = stack.diagonal()
         self._largest = diagonal.max(axis=1, initial=0.0)
-        # a handful of samples may look alike by chance
-        self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10)
+        # a handful of samples may look alike by chance; and entries are bounded by the diagonal in PSD kernels only
+        self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10) & (self.psd == "raise")
         default = self.kernels is None and self.normalize is None
         steps = self._default_normalization() if default else self.normalize
         self._normalization = Normalization(steps)
