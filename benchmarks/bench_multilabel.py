@@ -79,8 +79,9 @@ def main() -> None:
             seconds[name].append(busy)
             precision = mean_average_precision(model, test, Z)
             print(
-                f"M={n_labels:4d} n={len(stack):5d} F={stack.n_kernels:3d} {name:16s} {busy:7.2f} s busy {wall:7.2f} s  "
-                f"gap {model.dual_gap_ / model.objective_:.1e}  judged {model.n_iter_:4d}  "
+                f"M={n_labels:4d} n={len(stack):5d} F={stack.n_kernels:3d} {name:16s} "
+                f"{busy:7.2f} s busy {wall:7.2f} s  gap {model.dual_gap_ / model.objective_:.1e}  "
+                f"judged {model.n_iter_:4d}  "
                 f"SVMs {model.history_[-1].get('svms', '-')!s:>6}  kernels {model.n_kernels_:3d}  AP {precision:.3f}",
                 flush=True,
             )
