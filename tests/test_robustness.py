@@ -20,7 +20,8 @@ from multikernel import (
     UFOMKLClassifier,
 )
 from multikernel.cli import main
-from multikernel.kernels import RBF, Linear
+from multikernel.gram import gram_stack
+from multikernel.kernels import RBF, FromDistance, Linear
 from multikernel.persistence import load, save
 
 CLASSIFIERS = [
@@ -247,3 +248,28 @@ def test_an_indefinite_kernel_that_was_accepted_can_be_predicted_with():
         CGBoostClassifier("precomputed").fit(K, y)
     model = CGBoostClassifier("precomputed", psd="ignore").fit(K, y)
     assert_allclose(model.decision_function(K[:5]), model.decision_function(K)[:5])
+
+
+def test_distances_in_a_stack_are_judged_by_the_kernels_made_of_them():
+    _, K, y = small_task()
+    stack = gram_stack(K[:, :, 1:])  # similarities: fine as kernels, but no distances
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        MKLClassifier([FromDistance(columns=0)]).fit(stack, y)
+
+
+def test_test_distances_have_all_the_matrices_of_training():
+    _, K, y = small_task()
+    distances = -np.log(K[:, :, 1:])
+    model = MKLClassifier([FromDistance(columns=0), FromDistance(columns=1)]).fit(distances, y)
+    with pytest.raises(ValueError, match="the kernels read 2 matrices of distances"):
+        model.predict(distances[:3, :, :1])
+
+
+def test_sparse_kernel_matrices_are_kernels():
+    _, K, y = small_task()
+    expected = MKLClassifier("precomputed").fit(K[:, :, 1:], y).decision_function(K[:4, :, 1:])
+    sparse = [csr_array(K[:, :, 1]), csr_array(K[:, :, 2])]
+    model = MKLClassifier("precomputed").fit(sparse, y)
+    assert_array_equal(model.decision_function([matrix[:4] for matrix in sparse]), expected)
+    one = MKLClassifier("precomputed").fit(sparse[0], y)
+    assert_array_equal(one.predict(sparse[0]), one.predict(K[:, :, 1]))

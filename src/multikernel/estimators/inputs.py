@@ -135,9 +135,7 @@ class KernelInput:
         from sklearn.utils import check_consistent_length, column_or_1d
 
         if y is None:
-            raise ValueError(
-                f"requires y to be passed, but the target y is None: {type(self).__name__} needs labels."
-            )
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         self._family = None
         self._X = None
         if not self._is_precomputed():
@@ -150,8 +148,9 @@ class KernelInput:
             stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
         _refuse_nothing(stack.shape)
         if isinstance(stack, DenseStack):
-            # a stack that users pass remembers that it was checked
-            check_training_stack(X if isinstance(X, DenseStack) else stack, self.psd)
+            # a stack of kernels that users pass remembers that it was checked
+            given = X if self._is_precomputed() and isinstance(X, DenseStack) else stack
+            check_training_stack(given, self.psd)
         elif self.psd == "raise":
             check_sampled(stack, range(stack.n_kernels))
         check_consistent_length(stack, y)
@@ -190,6 +189,12 @@ class KernelInput:
                 raise ValueError(
                     f"X has {pairs.shape[1]} columns, but the model was trained on {self._n_train} samples: pass "
                     "distances between new samples (rows) and all training samples (columns)."
+                )
+            needed = max(int(kernel.columns_[0]) for kernel in self._family.kernels) + 1
+            if needed > (pairs.shape[2] if pairs.ndim == 3 else 1):
+                raise ValueError(
+                    f"X has shape {pairs.shape}, but the kernels read {needed} matrices of distances: pass the same "
+                    "ones as in training, shape (m, n, F)."
                 )
             similarity = np.ones((len(self._family), len(pairs)))  # exp(-0)
             array = self._family.evaluate(pairs)

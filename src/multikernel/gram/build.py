@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multikernel.gram.base import GramStack
 from multikernel.gram.checks import check_training_stack
@@ -114,6 +115,7 @@ def precomputed_stack(
         X = list(X.values())
     if isinstance(X, (list, tuple)) and (not X or np.ndim(X[0]) != 1):
         X = _join_matrices(X)
+    X = X.toarray() if issparse(X) else X
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
     if array.ndim == 2:
         array = array[:, :, None]
@@ -138,7 +140,7 @@ def precomputed_stack(
 def _join_matrices(matrices: Sequence[Any]) -> NDArray:
     if not len(matrices):
         raise ValueError("an empty list of kernels was given: pass at least one matrix.")
-    arrays = [np.asarray(m) for m in matrices]
+    arrays = [m.toarray() if issparse(m) else np.asarray(m) for m in matrices]
     for k, array in enumerate(arrays):
         if array.ndim != 2 or array.shape != arrays[0].shape:
             raise ValueError(
