@@ -134,12 +134,11 @@ def test_implied_weights_are_both_formulas():
         assert_allclose(norms[j], slope, rtol=1e-6)
 
 
-# the rate grows with q = p / (p - 1), 101 for p = 1.01 and 21 for p = 1.05: these end 1 to 10 percent above
-NEAR_ONE = pytest.mark.xfail(reason="2,000 epochs are not enough for p near 1 and a large C")
-WITHIN_A_PERCENT = [
-    pytest.param(p, C, m, marks=NEAR_ONE if {1.01: 1.0, 1.05: 10.0}.get(p, np.inf) < C else ())
-    for p, C, m in GRID[::2]
-]
+# two of the 45 problems of the grid: they end 1.2 and 5 percent above
+NEAR_ONE = pytest.mark.xfail(strict=True, reason="2,000 epochs are not enough for q = 101 here")
+TOO_SLOW = [(1.01, 10.0, 3), (1.01, 1000.0, 3)]
+WITHIN_A_PERCENT = [case for case in GRID[::2] if case not in TOO_SLOW]
+WITHIN_A_PERCENT += [pytest.param(*case, marks=NEAR_ONE) for case in TOO_SLOW]
 
 
 @pytest.mark.parametrize(("p", "C", "n_classes"), WITHIN_A_PERCENT)

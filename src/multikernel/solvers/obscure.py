@@ -13,9 +13,10 @@ from multikernel.solvers.table import ScoreTable, Solution, generator
 
 # Epochs of stage 1, unless one of them passes without an update; at most a quarter of all.
 ONLINE_EPOCHS = 20
-# From this epoch on, every time their number has doubled, steps are taken as if the optimum were half as far away.
-# The larger q, the longer the way.
-FIRST_HALVING, HALVING_PER_Q = 64, 13
+# From this epoch on, every time their number has doubled, steps are taken as if the optimum were that much nearer.
+FIRST_SHORTENING, NEARER = 64, 0.35
+# Growth of the number of epochs from one look at the solution to the next.
+GROWTH = 1.5
 
 
 def obscure(
@@ -36,7 +37,8 @@ def obscure(
     - the solution is the best so far of the last iterate and of the average of θ since epochs last doubled, each in
       its best length; an iterate without any loss goes on from its best length;
     - R is computed again from it: [OJC10, eq. (10)] bounds ‖w*‖ by any w;
-    - late steps are shorter, because the average is then much nearer to the optimum than R.
+    - late steps are shorter, because the average is then much nearer to the optimum than R. Early ones are longer
+      than the theory's by sqrt(q/2): where few kernels count, the norm curves as one with p = 2 does.
 
     Parameters
     ----------
@@ -140,7 +142,7 @@ class Search:
 
     def __init__(self, problem: GroupNormProblem, state: ScoreTable, epochs: int, *, plain: bool = False):
         self.problem, self.state, self.plain = problem, state, plain
-        self.nearness = 1.0
+        self.nearness = 1.0 if plain else float(np.sqrt(0.5 * problem.q))
         self._first = epochs
         self._sum = None if plain else (np.zeros_like(state.table), np.zeros_like(state.coef))
         self._count, self._since = 0, 0
@@ -178,10 +180,9 @@ class Search:
         assert self.best is not None
         self.radius = min(self.radius, float(np.sqrt(2.0 * self.best.objective / self.problem.lam)))
         done = epoch - self._first
-        self.next_look = self._first + max(done + 1, int(1.5 * done))
+        self.next_look = self._first + max(done + 1, int(GROWTH * done))
         if self._sum is not None and done >= 2 * self._since:
-            far = done < max(FIRST_HALVING, HALVING_PER_Q * q)
-            self.nearness *= 1.0 if far else 0.5
+            self.nearness *= 1.0 if done < FIRST_SHORTENING else NEARER
             self._sum[0][:], self._sum[1][:] = 0.0, 0.0
             self._count, self._since = 0, done
 
@@ -191,7 +192,7 @@ class Search:
             return True
         if epoch < self._next_report or self.best is self._reported:
             return False
-        growth = 1.5 if self.state.kernels.complete else 2.0
+        growth = GROWTH if self.state.kernels.complete else 2.0
         self._next_report = self._first + int(growth * (epoch - self._first))
         return True
 
