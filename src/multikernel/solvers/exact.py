@@ -24,6 +24,8 @@ Vector = NDArray[np.float64]
 MOST_ROUNDS, MORE_CUTS, MANY = 10, 20, 64
 # Choices of an incomplete list that are looked at for that.
 LOOK = 200_000
+# Relative gap of the SVM at a choice as long as it is worse than the best: it is to be ruled out, not to be known.
+ROUGH = 1e-2
 # Share of the tolerance by which a choice must promise to be better to be listed.
 SLACK = 0.5
 
@@ -159,7 +161,9 @@ class _Search:
 
     def visit(self, g: Vector) -> bool:
         """Solve the SVM of a choice; True if the monitor says stop."""
-        value, alpha = self.problem.solve_inner(g, self.alpha, self.tol)
+        value, alpha = self.problem.solve_inner(g, self.alpha, max(ROUGH, self.tol))
+        if value < self.value:  # it may be the best yet
+            value, alpha = self.problem.solve_inner(g, alpha, self.tol)
         self.seen[self.key(g)] = value
         self.cut(alpha)
         if value < self.value:
