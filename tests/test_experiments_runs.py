@@ -241,6 +241,9 @@ def test_entries_that_lack_settings_are_not_ranked():
         results.cells[setting, 0, "2"]["scores"] = []
     found = ranked(results)
     assert "2" not in found.ranks
+    rows = {row[0]: row[1] for row in tables(results)[1][1][1]}
+    assert rows["p = 2"].endswith(" (of 7)")
+    assert "of" not in rows["p = 4"]
     assert found.n_settings == 9
     results.cells["mfeat", 0, "1"]["scores"] = []
     assert ranked(results).n_settings == 8

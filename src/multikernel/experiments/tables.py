@@ -112,11 +112,13 @@ def _over_settings(results: Results) -> Table:
         gaps = [g for r in results.all_records(entry.key) for g in r["gaps"] if math.isfinite(g)]
         wins = found.get(entry.key)
         score = results.score(entry.key)
+        done = sum(bool(results.scores(entry.key, setting)) for setting in results.protocol.settings)
+        few = "" if done == len(results.protocol.settings) else f" (of {done})"  # a mean over other settings
         rank = ranks.ranks.get(entry.key, math.nan) if ranks else math.nan
         rows.append(
             [
                 entry.title,
-                f"{100 * score:.1f}" if math.isfinite(score) else "–",
+                f"{100 * score:.1f}{few}" if math.isfinite(score) else "–",
                 f"{rank:.1f}" if math.isfinite(rank) else "–",
                 " / ".join(map(str, wins[:3])) if wins else "",
                 f"{corrected[entry.key]:.2f}" if wins else "",
