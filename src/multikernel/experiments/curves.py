@@ -109,8 +109,8 @@ def time_by_size(results: Results, figure: Any, families: Mapping[str, Mapping[s
     for panel, (name, sizes) in zip(np.atleast_1d(figure.subplots(1, len(shown))), shown.items()):
         for k, entry in enumerate(results.entries_done()):
             seconds = [results.value("fit_seconds", entry.key, setting) for setting in sizes]
-            slope = exponent(list(sizes.values()), seconds)
-            panel.plot(list(sizes.values()), seconds, label=f"{entry.title}: n^{round(slope, 1) + 0.0:.1f}", **style(k))
+            slope = round(exponent(list(sizes.values()), seconds), 1) + 0.0  # no minus zero
+            panel.plot(list(sizes.values()), seconds, label=f"{entry.title}: n^{slope:.1f}", **style(k))
         panel.set(
             xscale="log", yscale="log", title=name, xlabel="training samples", ylabel="time of a fit in seconds"
         )
