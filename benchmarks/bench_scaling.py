@@ -144,6 +144,7 @@ def main() -> None:
     for axis in options.axes:
         results[axis] = curve(axis, options.repeats, options.limit)
         kept.write_text(json.dumps(results, indent=1))
+    results = {axis: results[axis] for axis in SIZES if axis in results}
     (options.output / "table.md").write_text(table(results), encoding="utf-8")
     picture(results, options.output / "scaling.svg")
     print(table(results))
