@@ -223,3 +223,14 @@ def test_a_projection_on_a_level_set_is_the_nearest_point_there():
 def test_a_solver_that_cannot_solve_the_problem_is_refused_with_advice(name, p, message):
     with pytest.raises(ValueError, match=message):
         find_solver(name, p, 5, one_task=True)
+
+
+@pytest.mark.parametrize(("name", "p"), EXACT)
+@pytest.mark.parametrize("problem", ["plain", "more kernels than samples", "duplicate kernels", "huge C"])
+def test_the_alpha_of_a_solution_proves_it_alone(name, p, problem):
+    K, signs, C = make_kernels(**AWKWARD[problem])
+    asked, result = solve(K, CSVM(signs, C), name, p, 1e-3)
+    alone = asked.certificate(result.weights, result.alpha)
+    assert result.converged
+    assert alone.relative_gap <= 1e-3
+    assert_allclose(alone.dual, result.certificate.dual, rtol=1e-3)

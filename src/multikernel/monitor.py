@@ -108,6 +108,7 @@ class Monitor:
         self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None
         self.current: tuple[NDArray, NDArray] | None = None
+        self._proof: NDArray | None = None  # the alpha that proves the bound, if it is not in ``best``
         self._on_record = on_record
         self._elapsed = 0.0
         self._started = time.perf_counter()
@@ -137,13 +138,28 @@ class Monitor:
         finally:
             self._started = time.perf_counter()
 
-    def prove(self, bound: float) -> None:
-        """Take note of a lower bound on the optimum that the problem has proved by other means than one alpha."""
-        self.bound = max(self.bound, float(bound))
+    def prove(self, bound: float, alpha: Callable[[], NDArray | None] | None = None) -> None:
+        """Take note of a lower bound on the optimum that was proved by other means than the alpha of an iteration.
+
+        ``alpha`` makes one that proves it alone, if there is such a one.
+        """
+        if bound > self.bound:
+            self.bound = float(bound)
+            self._proof = None if alpha is None else alpha()
+            self.certificate = self._bounded(self.certificate)
+
+    def forget_bounds(self) -> None:
+        """Judge the best solution by what its own alpha proves, and nothing else."""
+        assert self.best is not None
+        self.certificate = self.problem.certificate(*self.best)
+        self.bound, self._proof, self.stopped = float(self.certificate.dual), self.best[1], "iterations"
 
     def _record(self, weights: NDArray, alpha: NDArray) -> bool:
-        certificate = self._bounded(self.problem.certificate(weights, alpha))
+        own = self.problem.certificate(weights, alpha)
         self.current = np.array(weights), np.array(alpha)
+        if own.dual > self.bound:
+            self._proof = self.current[1]
+        certificate = self._bounded(own)
         if self.best is None or not certificate.primal > self.certificate.primal:
             self.best = self.current
             self.certificate = certificate
@@ -189,4 +205,10 @@ class Monitor:
             raise RuntimeError("the solver never called its monitor, so there is no solution to return")
         converged = self.certificate.relative_gap <= self.tol
         stopped = "converged" if converged else self.stopped
-        return Result(*self.best, self.certificate, self.history, len(self.history), converged, stopped)
+        (weights, alpha), certificate = self.best, self.certificate
+        if converged and self._proof is not None and not np.array_equal(self._proof, alpha):
+            # an alpha that proves the bound by itself is worth more than one that needs others for it
+            alone = self.problem.certificate(weights, self._proof)
+            if alone.relative_gap <= self.tol:
+                alpha, certificate = self._proof, alone
+        return Result(weights, alpha, certificate, self.history, len(self.history), converged, stopped)

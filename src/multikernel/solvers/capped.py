@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
-from multikernel.solvers.newton import newton
+from multikernel.solvers.newton import newton, prove_alone
 from multikernel.solvers.silp import silp
 from multikernel.solvers.simplemkl import Point, evaluate, line_search, longest_step, simplemkl
 from multikernel.weight_sets import CappedSimplex
@@ -100,6 +100,7 @@ def lp_direction(
     point = evaluate(problem, weights, alpha, tol.value)
     for _ in range(max_iter):
         if monitor(point.weights, point.alpha):
+            prove_alone(problem, monitor)
             return
         if tol.value > tol.follow():
             point = evaluate(problem, point.weights, point.alpha, tol.value)

@@ -9,6 +9,7 @@ from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
 from multikernel.solvers.masters import CuttingPlaneModel
+from multikernel.solvers.newton import prove_alone
 
 
 def level_method(
@@ -46,12 +47,13 @@ def level_method(
     for _ in range(max_iter):
         # 1. J and a cut at the weights
         value, alpha = problem.solve_inner(weights, alpha, tol.value)
-        model.add(*problem.cut(alpha))
+        model.add(*problem.cut(alpha), alpha)
         trusted = upper - value >= RIGHT * (upper - expected)
         # 2. bounds: the least value of the model, and the best point so far
         _, lower = model.solve()
-        monitor.prove(lower)
+        monitor.prove(lower, model.mixture)
         if monitor(weights, alpha):
+            prove_alone(problem, monitor)
             return
         tol.follow()
         # 3. the nearest weights on the level set, a low one where the model has just proved right

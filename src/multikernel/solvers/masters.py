@@ -61,15 +61,30 @@ class CuttingPlaneModel:
         self.n_kernels, self.kind = n_kernels, kind
         self.constants: list[float] = []
         self.forms: list[Vector] = []
+        self.alphas: list[NDArray | None] = []
         self.multipliers = np.zeros(0)
 
     def __len__(self) -> int:
         return len(self.constants)
 
-    def add(self, constant: float, q: NDArray) -> None:
-        """Add the cut ``constant − ½ g·q``."""
+    def add(self, constant: float, q: NDArray, alpha: NDArray | None = None) -> None:
+        """Add the cut ``constant − ½ g·q``, and the alpha that makes it."""
         self.constants.append(float(constant))
         self.forms.append(np.array(q, dtype=np.float64))
+        self.alphas.append(None if alpha is None else np.array(alpha))
+
+    def mixture(self) -> NDArray | None:
+        """``Σ_r μ_r alpha_r`` with the multipliers of the last ``solve``; None unless all cuts came with an alpha.
+
+        It proves at least the bound of that ``solve``: the dual objective is concave in alpha.
+        """
+        total: NDArray | None = None
+        for multiplier, alpha in zip(self.multipliers, self.alphas):
+            if alpha is None:
+                return None
+            if multiplier > 0.0:
+                total = multiplier * alpha if total is None else total + multiplier * alpha
+        return total
 
     def value(self, g: Vector) -> float:
         """The model at ``g``."""
@@ -109,7 +124,7 @@ class CuttingPlaneModel:
 
         F, R = self.n_kernels, len(self)
         constants, forms = np.array(self.constants) - level, 0.5 * np.array(self.forms)
-        scale = np.maximum(forms.max(axis=1, initial=0.0), 1e-300)
+        scale = np.maximum(np.maximum(forms.max(axis=1, initial=0.0), np.abs(constants)), 1e-300)
         eye = np.eye(F)
         upper = eye if self.set.total > 1.0 else np.zeros((0, F))  # a sum of 1 caps the weights by itself
         rows = np.vstack([-eye, upper, -forms / scale[:, None], np.ones((1, F))])

@@ -35,6 +35,8 @@ LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 1e-4
 # Share of the gap that an iteration should leave at most, how many may leave more before planes are tried, and the
 # level of the projection then.
 SLOW, KINKED, LEVEL = 0.5, 3, 0.5
+# Steps after another method to let one alpha prove the solution.
+MOST_POLISHING = 20
 # Halvings of a step, and the share of the decrease predicted that is enough.
 MOST_HALVINGS, ENOUGH = 8, 1e-3
 
@@ -89,9 +91,9 @@ def newton(
     best = point = _evaluate(problem, weights, alpha, tol.value)
     for _ in range(max_iter):
         if planes is not None:
-            planes.add(*problem.cut(point.alpha))
+            planes.add(*problem.cut(point.alpha), point.alpha)
             if slow >= KINKED:  # no single alpha will prove the optimum soon
-                monitor.prove(planes.solve()[1])
+                monitor.prove(planes.solve()[1], planes.mixture)
         if monitor(point.weights, point.alpha):
             return
         if tol.value > 20.0 * tol.follow():
@@ -118,6 +120,23 @@ def newton(
             best = moved = _evaluate(problem, best.weights, best.alpha, tol.value)
         point = moved
     monitor(point.weights, point.alpha)
+
+
+def prove_alone(problem: MinMaxProblem, monitor: Monitor) -> None:
+    """Go on from a solution that many cuts have proved to one near it whose alpha proves it by itself.
+
+    Users have weights and one alpha, not the cuts. A few Newton steps are enough, except where J has kinks: there the
+    solution stays as it was.
+    """
+    if type(problem) is not MinMaxProblem or monitor.best is None or monitor.stopped != "converged":
+        return
+    known, best = monitor.bound, monitor.best
+    monitor.forget_bounds()
+    if monitor.certificate.relative_gap > monitor.tol:
+        newton(problem, monitor, best, max_iter=MOST_POLISHING)
+    if monitor.certificate.relative_gap > monitor.tol:
+        monitor.prove(known)
+        monitor.stopped = "converged"
 
 
 def _evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float) -> Point:

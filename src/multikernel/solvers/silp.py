@@ -9,6 +9,7 @@ from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
 from multikernel.solvers.masters import CuttingPlaneModel
+from multikernel.solvers.newton import prove_alone
 
 
 def silp(
@@ -23,7 +24,8 @@ def silp(
     """Alternate an SVM, which yields the most violated cut, with a master problem over all cuts so far.
 
     Each alpha bounds J from below by a plane, ``J(g) ≥ linear(alpha) − ½ g·q(alpha)``. The master problem finds the
-    weights that are best for the planes known [SRSS06, eq. (12)]; its value is a lower bound on the optimum.
+    weights that are best for the planes known [SRSS06, eq. (12)]; its value is a lower bound on the optimum. Once
+    that has proved a solution, Newton steps bring it to where its own alpha does, too.
 
     Parameters
     ----------
@@ -52,11 +54,12 @@ def silp(
         worthwhile = theta + 0.5 * monitor.certificate.gap if chunking and np.isfinite(theta) else np.inf
         _, alpha = problem.solve_inner(weights, alpha, tol.value, enough=worthwhile)
         # 2. the weights that are best for all cuts so far
-        model.add(*problem.cut(alpha))
+        model.add(*problem.cut(alpha), alpha)
         visited = weights
         weights, theta = model.solve()
-        monitor.prove(theta)
+        monitor.prove(theta, model.mixture)
         if monitor(visited, alpha):
+            prove_alone(problem, monitor)
             return
         tol.follow()
         if np.abs(weights - visited).max() <= 1e-15 and not tol.tighten():  # nothing new can come from here

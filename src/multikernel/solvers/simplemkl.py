@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
+from multikernel.solvers.newton import prove_alone
 
 Vector = NDArray[np.float64]
 
@@ -64,6 +65,7 @@ def simplemkl(
     point = evaluate(problem, weights, alpha, tol.value)
     for _ in range(max_iter):
         if monitor(point.weights, point.alpha):
+            prove_alone(problem, monitor)
             return
         if tol.value > tol.follow():
             point = evaluate(problem, point.weights, point.alpha, tol.value)
