@@ -74,7 +74,7 @@ def test_the_toy_has_sixteen_kernels_on_the_classes_and_two_on_noise():
     assert [name.startswith("noise") for name in names] == [False] * 16 + [True] * 2
     np.testing.assert_allclose(task.training.diagonal(), 1.0, atol=1e-6)
     assert len(task.y_train) == 250
-    assert len(task.y_test) == 5250
+    assert len(task.y_test) == 2250
     # the mean kernel within a class, against that between classes
     K, same = task.training.to_array(), task.y_train[:, None] == task.y_train
     contrast = np.array([kernel[same].mean() - kernel[~same].mean() for kernel in K])
