@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import average_precision_score
 
 from multikernel import KernelAverageClassifier, MKLClassifier
 from multikernel.experiments import Course, Entry, Protocol, Task, all_protocols, reproduce
-from multikernel.experiments.label_figures import scores_and_weights_against_time
+from multikernel.experiments.label_figures import scores_and_weights_against_time, time_by_labels
 from multikernel.experiments.labels import PerLabel, PerLabelEntry, mean_average_precision, signs_of_classes
+from multikernel.experiments.protocol import FAILS, HOLDS
+from multikernel.experiments.results import Results
 from multikernel.experiments.run import open_archives
 from multikernel.gram import DenseStack
 
@@ -136,3 +139,51 @@ def test_a_run_on_tables_leaves_out_what_it_should_and_keeps_weights_along_the_w
         assert_allclose(sum(point["weights"]), 1.0)
     assert (tmp_path / "scores_and_weights_against_time.png").stat().st_size > 10_000
     assert "| b |" in (tmp_path / "table.md").read_text()
+
+
+def made_up(name, seconds, scores, gap=1e-3):
+    """Results of a protocol with given times and scores by key, settings in order."""
+    protocol = all_protocols()[name]
+    results = Results(protocol)
+    for entry in protocol.entries:
+        for setting, time, score in zip(protocol.settings, seconds[entry.key], scores[entry.key]):
+            record = {"scores": [score], "fit_seconds": [time], "gaps": [gap], "kernel_names": ["a"], "error": None}
+            results.cells[setting, 0, entry.key] = record
+    return results
+
+
+def test_verdicts_on_time_against_labels_read_slopes_ratios_and_scores():
+    counts = np.array([2, 8, 32, 102])
+    seconds = {"max": counts**0.5, "max-vr": counts**0.6, "sum": counts**0.9, "sum-silp": 3.0 * counts}
+    seconds["sum-paper"] = 20.0 * counts
+    scores = {key: np.full(4, 0.6) for key in seconds} | {"max": np.full(4, 0.595)}
+    grows, faster, accurate = all_protocols()["multilabel-labels"].claims(
+        made_up("multilabel-labels", seconds, scores)
+    )
+    assert (grows.verdict, faster.verdict, accurate.verdict) == (HOLDS, HOLDS, HOLDS)
+    assert "max 0.50" in grows.evidence
+    assert "sum-paper 202.0" in faster.evidence
+    assert "-0.5 points" in accurate.evidence
+    slow = {**seconds, "max": 10.0 * counts}
+    worse = {**scores, "max": np.full(4, 0.5)}
+    found = all_protocols()["multilabel-labels"].claims(made_up("multilabel-labels", slow, worse))
+    assert [verdict.verdict for verdict in found] == [FAILS, FAILS, FAILS]
+
+
+def test_figures_show_every_line():
+    counts = np.array([2, 8, 32, 102])
+    keys = [entry.key for entry in all_protocols()["multilabel-labels"].entries]
+    results = made_up("multilabel-labels", dict.fromkeys(keys, counts), dict.fromkeys(keys, np.full(4, 0.5)), gap=0.1)
+    figure = Figure()
+    time_by_labels(results, figure, dict(zip(results.protocol.settings, counts.tolist())))
+    drawn = [line for line in figure.axes[0].lines if len(line.get_xdata())]
+    assert len(drawn) == 2 * len(keys)  # each line, and circles around what is not certified
+    sensitivity = Results(all_protocols()["multilabel-sensitivity"])
+    points = [{"max_iter": 34 * k, "score": 0.1 * k} for k in (1, 2, 4)]
+    for course in sensitivity.protocol.course:
+        sensitivity.courses[course.key] = {"points": points}
+    figure = Figure()
+    sensitivity.protocol.figures[0](sensitivity, figure)
+    assert sum(len(axes.lines) for axes in figure.axes) == len(sensitivity.protocol.course)
+    comparable, ends, steps = sensitivity.protocol.claims(sensitivity)
+    assert (comparable.verdict, ends.verdict, steps.verdict) == (HOLDS, FAILS, HOLDS)
