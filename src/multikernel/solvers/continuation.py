@@ -49,8 +49,8 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
 
     The weights minimise, over the set of ``problem``, the quadratic model of J at that solution: weights that reach
     0 or 1 on the way stay there. Free coefficients follow to first order. With few samples at the bound C, J(s·g) is
-    nearly J(g) / s, which no parabola follows far. Where the sum grows by more than half the model is therefore that of
-    J at ``s·g``, with gradient and curvature divided by s² and s³.
+    nearly J(g) / s, which no parabola follows far. Where the sum grows by more than half the model is therefore that
+    of J at ``s·g``, with gradient and curvature divided by s² and s³.
 
     Parameters
     ----------
