@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from multikernel.smooth_losses import HuberLoss, LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge, SquaredLoss
+from multikernel.regression_losses import HuberLoss, SquaredLoss
+from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
 
 RNG = np.random.default_rng(0)
 SIGNS = np.where(RNG.normal(size=(12, 3)) > 0, 1.0, -1.0)

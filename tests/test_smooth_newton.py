@@ -11,7 +11,8 @@ from multikernel.gram import DenseStack, LowRankStack
 from multikernel.kernels import RBF, Linear
 from multikernel.monitor import Monitor
 from multikernel.smooth import SmoothProblem
-from multikernel.smooth_losses import HuberLoss, LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge, SquaredLoss
+from multikernel.regression_losses import HuberLoss, SquaredLoss
+from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
 from multikernel.solvers.smooth_newton import NewtonSystem, SmoothDual, affordable, smooth_newton
 from multikernel.solvers.smooth_point import Point
 from multikernel.solvers.svrg import lbfgs, svrg

@@ -22,7 +22,8 @@ from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem
 from multikernel.monitor import Monitor
 from multikernel.persistence import load, save
 from multikernel.smooth import SmoothProblem
-from multikernel.smooth_losses import HuberLoss, LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge, SquaredLoss
+from multikernel.regression_losses import HuberLoss, SquaredLoss
+from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
 from multikernel.solvers.smooth_point import Point
 from multikernel.solvers.svrg import lbfgs, svrg, svrg_alone
 from multikernel.solvers.svrg_paper import convergence, last_steps, step_count, step_size, svrg_paper

@@ -15,8 +15,8 @@ from multikernel.estimators.smooth_mkl import SmoothMKL
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
 from multikernel.monitor import Result
+from multikernel.regression_losses import HuberLoss, SquaredLoss
 from multikernel.smooth import SmoothProblem
-from multikernel.smooth_losses import HuberLoss, SquaredLoss
 
 
 class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
