@@ -170,7 +170,8 @@ def _panels(results: Results, figure, draw, levels) -> None:
         draw(axes, settings)
         draw_levels(results, axes, levels, settings)
         axes.set_title(kind, fontsize=10)
-        axes.legend(frameon=False, fontsize=8)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=8)
 
 
 def claims(results: Results) -> list[Verdict]:
