@@ -10,8 +10,8 @@ from multikernel import SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.kernels import RBF, Linear
 from multikernel.monitor import Monitor
-from multikernel.smooth import SmoothProblem
 from multikernel.regression_losses import HuberLoss, SquaredLoss
+from multikernel.smooth import SmoothProblem
 from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
 from multikernel.solvers.smooth_newton import NewtonSystem, SmoothDual, affordable, smooth_newton
 from multikernel.solvers.smooth_point import Point

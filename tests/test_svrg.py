@@ -21,8 +21,8 @@ from multikernel.groupnorm import group_norm
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem
 from multikernel.monitor import Monitor
 from multikernel.persistence import load, save
-from multikernel.smooth import SmoothProblem
 from multikernel.regression_losses import HuberLoss, SquaredLoss
+from multikernel.smooth import SmoothProblem
 from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
 from multikernel.solvers.smooth_point import Point
 from multikernel.solvers.svrg import lbfgs, svrg, svrg_alone

@@ -206,7 +206,8 @@ class Monitor:
         converged = self.certificate.relative_gap <= self.tol
         stopped = "converged" if converged else self.stopped
         (weights, alpha), certificate = self.best, self.certificate
-        if converged and self._proof is not None and not np.array_equal(self._proof, alpha):
+        other = self._proof is not None and self._proof.shape == alpha.shape and not np.array_equal(self._proof, alpha)
+        if converged and other and self._proof is not None:
             # an alpha that proves the bound by itself is worth more than one that needs others for it
             alone = self.problem.certificate(weights, self._proof)
             if alone.relative_gap <= self.tol:
