@@ -206,10 +206,10 @@ class Monitor:
         converged = self.certificate.relative_gap <= self.tol
         stopped = "converged" if converged else self.stopped
         (weights, alpha), certificate = self.best, self.certificate
-        other = self._proof is not None and self._proof.shape == alpha.shape and not np.array_equal(self._proof, alpha)
-        if converged and other and self._proof is not None:
+        proof = self._proof
+        if converged and proof is not None and proof.shape == alpha.shape and not np.array_equal(proof, alpha):
             # an alpha that proves the bound by itself is worth more than one that needs others for it
-            alone = self.problem.certificate(weights, self._proof)
+            alone = self.problem.certificate(weights, proof)
             if alone.relative_gap <= self.tol:
-                alpha, certificate = self._proof, alone
+                alpha, certificate = proof, alone
         return Result(weights, alpha, certificate, self.history, len(self.history), converged, stopped)
