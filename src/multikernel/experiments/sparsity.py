@@ -96,8 +96,7 @@ def draw_along_t(
         if scores.shape[1]:
             error = scores.std(axis=1, ddof=1) / math.sqrt(scores.shape[1]) if scores.shape[1] > 1 else None
             axes.errorbar(ts, scores.mean(axis=1), yerr=error, capsize=2, label=title, **style(k))
-    axes.set_xlabel("t")
-    axes.set_ylabel(f"{results.protocol.metric} in percent")
+    axes.set(xlabel="t", ylabel=f"{results.protocol.metric} in percent", xticks=ts)
     plain(axes)
 
 

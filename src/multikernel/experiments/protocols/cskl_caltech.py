@@ -129,7 +129,10 @@ def ratios(results: Results, figure) -> None:
         k = shown.setdefault(f"{LINES[key]} {RIVALS[rival]}", len(shown))
         share = np.linspace(0, 100, len(ours))
         line = "-" if how == "validation" else ":"
-        panels[kind].plot(share, np.sort(ours / np.maximum(theirs, 1e-12)), line, color=COLOURS[k], label=label)
+        # the first ones are drawn broad, so that they are seen under others that are equal
+        width = 4.0 - k
+        shown_ratio = np.sort(ours / np.maximum(theirs, 1e-12))
+        panels[kind].plot(share, shown_ratio, line, color=COLOURS[k], label=label, linewidth=width, alpha=0.8)
     for kind, axes in panels.items():
         axes.axhline(1.0, color="black", linewidth=0.8)
         axes.set(title=kind, xlabel="problems in percent, worst first", ylabel="ratio of accuracies")
@@ -155,7 +158,7 @@ def descriptors_against_t(results: Results, figure) -> None:
                 axes.plot(TS, counts, label=f"{title}, kernels of 20", **style(k))
                 counts = used_along_t(results, key, TS, settings, families=len(FAMILIES))
                 axes.plot(TS, counts, "--", label=f"{title}, descriptors of 4", **style(k))
-        axes.set(xlabel="t", ylabel="with a weight")
+        axes.set(xlabel="t", ylabel="with a weight", xticks=TS)
         plain(axes)
 
     _panels(results, figure, draw, {})
@@ -219,15 +222,15 @@ PROTOCOL = Protocol(
     "each of 102 classes against the rest, with 15 training images of the class and five of each other (to save "
     "time) and all test images. C = 10, ν = 0.2 and five values of t, chosen by validation (three folds, one for "
     "one against the rest) and, as in the paper, by the best accuracy on the test images, which favours CSKL. "
-    "ν-CSKL for pairs only.",
+    "As in the paper ν-CSKL is for pairs; CSKL is for one against the rest, and beside it for the first 102 pairs.",
     source="[GMSB11, sect. 5.3 and 5.4]",
     files=(CALTECH,),
     entries=(
         Entry("simple", "mkl", "SimpleMKL", {"p": 1.0, **FIXED}),
         Entry("l2", "mkl", "ℓ2 MKL", {"p": 2.0, **FIXED}),
-        Entry("cskl-validated", "cskl", "CSKL", FIXED, {"t": TS}),
+        Entry("cskl-validated", "cskl", "CSKL", FIXED, {"t": TS}, leaves_out=PAIRS[1:]),
         Entry("nu-validated", "cskl", "ν-CSKL", {"nu": 0.2}, {"t": TS}, leaves_out=(REST,)),
-        *entries_along_t("cskl", "CSKL", TS, FIXED),
+        *entries_along_t("cskl", "CSKL", TS, FIXED, leaves_out=PAIRS[1:]),
         *entries_along_t("nu", "ν-CSKL", TS, {"nu": 0.2}, leaves_out=(REST,)),
     ),
     task=task,
