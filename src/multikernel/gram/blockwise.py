@@ -44,8 +44,8 @@ class Step(Protocol):
     def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
         """Change a block of the given rows, and the self-similarities of those rows, in place."""
 
-    def take(self, rows: NDArray | slice, kernels: NDArray | slice) -> Step:
-        """The same on some rows and kernels."""
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Step:
+        """The same on some rows and kernels, and columns if an entry does not depend on others."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,15 @@ class Scaling:
     def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
         """Change a block of the given rows, and the self-similarities of those rows, in place."""
         scale_block(block, self.row_factors[:, rows], self.column_factors)
+        self.rescale(self_similarity, rows)
+
+    def rescale(self, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        """Change the self-similarities of the given rows, in place."""
         self_similarity *= self.row_factors[:, rows] ** 2
 
-    def take(self, rows: NDArray | slice, kernels: NDArray | slice) -> Scaling:
-        """The same on some rows and kernels."""
-        return Scaling(self.row_factors[kernels][:, rows], self.column_factors[kernels])
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Scaling:
+        """The same on some rows, kernels and columns."""
+        return Scaling(self.row_factors[kernels][:, rows], self.column_factors[kernels][:, columns])
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,16 @@ class Centring:
         """Change a block of the given rows, and the self-similarities of those rows, in place."""
         center_block(block, self_similarity, self.column_means, self.grand_means, self.chosen)
 
-    def take(self, rows: NDArray | slice, kernels: NDArray | slice) -> Centring:
-        """The same on some rows and kernels: row means are those of the block itself."""
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Centring:
+        """The same on some rows and kernels: row means are those of the block itself, with all its columns."""
         return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels])
 
 
 class BlockwiseStack(GramStack):
     """A stack that is normalised while it is read: for kernels that are too large to be stored normalised.
 
-    Columns are chosen after the steps have been applied, because a centred row depends on all its columns.
+    A centred row depends on all its columns, so columns are chosen after the steps have been applied; where all
+    steps are scalings, before: nothing else is computed.
     """
 
     def __init__(self, base: GramStack, steps: tuple[Step, ...] = ()):
@@ -112,18 +117,31 @@ class BlockwiseStack(GramStack):
             step.apply(block, similarity, indices)
         return block, similarity
 
+    def _scalings(self) -> list[Scaling] | None:
+        """The steps, if all of them change an entry without looking at others in its row."""
+        scalings = [step for step in self._steps if isinstance(step, Scaling)]
+        return scalings if len(scalings) == len(self._steps) else None
+
     def rows(self, indices: ArrayLike) -> NDArray:
         block, _ = self._normalised(np.asarray(indices))
         return block if self._columns is None else block[:, :, self._columns]
 
     def diagonal(self) -> NDArray[np.float64]:
-        self._base.diagonal()  # raises when there is none
+        similarity = self._base.diagonal().astype(np.float64)  # raises when there is none
+        if (scalings := self._scalings()) is not None:  # no row need be read
+            for step in scalings:
+                step.rescale(similarity, slice(None))
+            return similarity
         return np.concatenate([self._normalised(rows)[1] for rows in self._base.row_blocks()], axis=1)
 
     def take(self, rows=None, columns=None, kernels=None) -> BlockwiseStack:
         some_rows = slice(None) if rows is None else np.asarray(rows, dtype=np.intp)
         some_kernels = slice(None) if kernels is None else np.asarray(kernels, dtype=np.intp)
-        steps = tuple(step.take(some_rows, some_kernels) for step in self._steps)
+        if columns is not None and self._columns is None and self._scalings() is not None:
+            some_columns = np.asarray(columns, dtype=np.intp)
+            steps = tuple(step.take(some_rows, some_kernels, some_columns) for step in self._steps)
+            return BlockwiseStack(self._base.take(rows=rows, columns=some_columns, kernels=kernels), steps)
+        steps = tuple(step.take(some_rows, some_kernels, slice(None)) for step in self._steps)
         view = BlockwiseStack(self._base.take(rows=rows, kernels=kernels), steps)
         view._columns = compose(self._columns, columns)
         n_columns = self.shape[1] if columns is None else len(np.asarray(columns))
