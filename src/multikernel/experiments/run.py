@@ -97,6 +97,7 @@ def reproduce(
             run.all(interruption.check)
         except KeyboardInterrupt:
             results.interrupted = True
+            run.read()  # what other processes had finished but not told yet
         finally:
             forget()
     results.seconds = time.perf_counter() - run.start
@@ -135,6 +136,11 @@ class _Run:
         courses = list(self._unfinished_courses())
         self.pending = [course.key for job in courses for course, *_ in job.courses]
         self._do(courses, check)
+
+    def read(self) -> None:
+        """Take over all cells that are kept."""
+        for _ in self._unfinished():
+            pass
 
     def _do(self, places: list[Job], check: Callable[[], None]) -> None:
         """All jobs, in this process or in several; whatever is missing afterwards failed with an error of its own."""
