@@ -273,3 +273,13 @@ def test_sparse_kernel_matrices_are_kernels():
     assert_array_equal(model.decision_function([matrix[:4] for matrix in sparse]), expected)
     one = MKLClassifier("precomputed").fit(sparse[0], y)
     assert_array_equal(one.predict(sparse[0]), one.predict(K[:, :, 1]))
+
+
+def test_a_function_that_returns_nan_is_not_told_to_rescale():
+    X, _, y = small_task()
+
+    def broken(A, B):
+        return np.where(A @ B.T > 3.0, np.nan, A @ B.T)
+
+    with pytest.raises(ValueError, match=r"kernels\[0\] \('broken'\) returned \d+ values that are NaN or infinite"):
+        MKLClassifier([broken, RBF()]).fit(X, y)

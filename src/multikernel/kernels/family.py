@@ -190,6 +190,12 @@ class KernelFamily:
             return
         for prepared in (X, Z):
             _refuse_nonfinite(prepared.X, self.names[member])
+        if callable(getattr(self.kernels[member], "function", None)):
+            count = int((~np.isfinite(values)).sum())
+            raise ValueError(
+                f"kernels[{member}] ({self.names[member]!r}) returned {count} values that are NaN or infinite for "
+                "samples that are finite: check the function."
+            )
         raise FloatingPointError(
             f"kernels[{member}] ({self.names[member]!r}) overflows {values.dtype}: rescale the data "
             "(StandardScaler), lower degree or gamma, or compute in float64."
