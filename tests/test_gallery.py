@@ -57,6 +57,15 @@ def test_peers_are_compared_in_multiples_of_the_yardstick(peers):
     assert "| – | not installed: no wheel |" in text
 
 
+def test_without_the_yardstick_times_are_seconds(peers):
+    from peers.report import overview, table
+
+    row = {"accuracy": 0.5, "peak": 4e6, "predict_seconds": 0.01, "version": "1", "seconds": 0.5}
+    for results in ({"toy": {"mkl-1": row}}, {"toy": {"mkl-1": row, "svc": {"skipped": "more than 1 s"}}}):
+        assert "50.0 %, 0.50 s, 4 MB" in overview(results)
+        assert "| 0.50 s | – |" in table(results)
+
+
 def test_a_binary_learner_for_each_class_votes_by_its_score(peers):
     from peers.methods import OneVsRest
 

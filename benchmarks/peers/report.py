@@ -63,7 +63,8 @@ def _cell(rows: dict[str, dict[str, Any]], name: str) -> str:
     row = rows.get(name, {"skipped": "–"})
     if "skipped" in row:
         return str(row["skipped"])
-    cost = time(row["seconds"]) if name == "svc" else f"{ratio(row['seconds'], rows['svc'].get('seconds'))} ×"
+    unit = rows.get("svc", {}).get("seconds")
+    cost = time(row["seconds"]) if name == "svc" or not unit else f"{ratio(row['seconds'], unit)} ×"
     return f"{100 * row['accuracy']:.1f} %, {cost}, {row['peak'] / 1e6:.0f} MB"
 
 
