@@ -283,3 +283,9 @@ def test_a_function_that_returns_nan_is_not_told_to_rescale():
 
     with pytest.raises(ValueError, match=r"kernels\[0\] \('broken'\) returned \d+ values that are NaN or infinite"):
         MKLClassifier([broken, RBF()]).fit(X, y)
+
+
+def test_a_checkpoint_that_could_not_be_written_is_refused_before_the_work(tmp_path):
+    _, K, y = small_task()
+    with pytest.raises(ValueError, match="there is no folder"):
+        MKLClassifier("precomputed", checkpoint=tmp_path / "missing" / "state.npz").fit(K, y)
