@@ -231,7 +231,8 @@ def _fits_along_t(model: CSKLClassifier, prepared: Prepared, values: NDArray[np.
     previous: Any = None
     earlier: list[Any] = []
     for t in values:
-        fitted = copy.copy(model).set_params(t=float(t))
+        fitted = copy.copy(model)
+        fitted.t = float(t)  # what set_params does, without looking at the signature each time
         fitted._check_parameters()
         problems = list(fitted._problems(prepared.stack, prepared.tasks, prepared.sample_weight))
         start = None if previous is None else previous._previous_solution()
