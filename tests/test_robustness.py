@@ -289,3 +289,14 @@ def test_a_checkpoint_that_could_not_be_written_is_refused_before_the_work(tmp_p
     _, K, y = small_task()
     with pytest.raises(ValueError, match="there is no folder"):
         MKLClassifier("precomputed", checkpoint=tmp_path / "missing" / "state.npz").fit(K, y)
+
+
+@pytest.mark.parametrize("normalize", [None, "cosine", ("center", "trace")])
+@pytest.mark.parametrize("classifier", [CGBoostClassifier, KernelAverageClassifier, MKFDAClassifier, MKLClassifier])
+def test_a_model_does_not_change_with_the_data_it_was_fitted_on(classifier, normalize):
+    X, _, y = small_task()
+    data = X.copy()
+    model = classifier([Linear(), RBF()], normalize=normalize).fit(data, y)
+    before = model.decision_function(X)
+    data[:] = 0.0
+    assert_array_equal(model.decision_function(X), before)

@@ -67,7 +67,7 @@ class Checkpoint:
     def restore(self, monitors: Sequence[Monitor]) -> set[int]:
         """Give monitors the state in the file, if there is one; returns which problems are finished."""
         if not self.path.parent.is_dir():  # before the work, not when the first state is to be written
-            raise DataError(f"checkpoint {self.path}: there is no folder {self.path.parent}. Make it, or name another.")
+            raise DataError(f"checkpoint {self.path}: there is no folder {self.path.parent}: make it first.")
         if not self.path.exists():
             return set()
         try:

@@ -127,7 +127,7 @@ class NegativeLog:
         tiny = np.finfo(block.dtype).tiny
         np.negative(np.log(np.maximum(self_similarity, tiny)), out=self_similarity)
 
-    def take(self, rows: NDArray | slice, kernels: NDArray | slice) -> NegativeLog:
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> NegativeLog:
         """The same on some kernels."""
         return NegativeLog(tuple(np.array(self.names, dtype=object)[kernels]))
 

@@ -162,8 +162,9 @@ class KernelInput:
         self._n_train = self.n_features_in_ if self._X is None else self._X.shape[0]
         whole = self._normalization.needs_all_columns or bool(self._clipped)
         self._columns = None if whole else support
-        if self._X is not None and not whole:
-            self._X = self._X[support]
+        if self._X is not None:
+            # a copy in any case: what users do to their data later must not change the model
+            self._X = self._X.copy() if whole else self._X[support]
         if self._columns is not None:
             self._normalization = self._normalization.take_columns(support)
         self._support = support
