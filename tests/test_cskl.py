@@ -303,10 +303,10 @@ def test_a_path_holds_the_solutions_of_single_fits(cancer, exact):
     assert path.n_groups([[0, 1, 2], [3, 4, 5]])[-1] == 2
 
 
-@pytest.mark.parametrize("svm", ["C", "nu"])
+@pytest.mark.parametrize("svm", ["C", "nu", "no bias"])
 def test_a_start_for_the_next_t_is_better_than_scaled_weights_and_feasible(svm):
     K, signs, C = make_kernels(n_kernels=8, n=60)
-    inner = CSVM(signs, C) if svm == "C" else NuSVM(signs, 0.4)
+    inner = {"C": CSVM(signs, C), "nu": NuSVM(signs, 0.4), "no bias": CSVM(signs, C, bias=False)}[svm]
     _, known = solve(K, inner, 4.0, "newton")
     problem = CappedProblem(DenseStack(K), inner, CappedSimplex(4.5), memory=1 << 30)
     weights, alpha = continued(problem, known.weights, known.alpha)

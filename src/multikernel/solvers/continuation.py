@@ -103,7 +103,7 @@ def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray, change: V
     free = np.flatnonzero((alpha > box.lo + 1e-9 * width) & (alpha < box.hi - 1e-9 * width))
     if not 0 < len(free) <= ROUGH_FREE:
         return alpha
-    E = np.column_stack([np.isin(free, group) for group in box.groups]).astype(np.float64)
+    E = np.array([np.isin(free, group) for group in box.groups], dtype=np.float64).reshape(-1, len(free)).T
     E = E[:, E.any(axis=0)]
     K = operator.submatrix(free, free).astype(np.float64)
     K.ravel()[:: len(free) + 1] += 1e-10 * max(float(K.trace()) / len(free), 1e-300)
