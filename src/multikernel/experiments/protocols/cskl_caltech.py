@@ -189,6 +189,8 @@ def claims(results: Results) -> list[Verdict]:
         claim = f"{kind}: {LINES[key]}, t by {how}, is better than {RIVALS[rival]}"
         text = f"{won} wins, {ties} ties, {lost} losses (p = {p:.1g}); mean accuracy {100 * ours.mean():.2f} against "
         text += f"{100 * theirs.mean():.2f}; published: better on {published[kind, rival]}"
+        if (how, rival) == ("best on test", "simple"):
+            text += "; t = 1 is SimpleMKL, so that the best t cannot lose"
         verdicts.append(Verdict(claim, "GMSB11, sect. 5.4", verdict, text))
     return verdicts + _saturation(results)
 
