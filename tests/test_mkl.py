@@ -261,3 +261,22 @@ def test_single_precision_does_not_keep_a_huge_C_from_its_tolerance(p):
         double = clone(model).fit(K.astype(np.float32).astype(np.float64), y)
     assert single.dual_gap_ <= 1e-3 * single.objective_
     assert_allclose(single.objective_, double.objective_, rtol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-12, 1e12])
+def test_a_nu_svm_does_not_depend_on_the_size_of_its_kernels(cancer, scale):
+    X, y, kernels = cancer
+    K = np.moveaxis(gram_stack(X, kernels).to_array(), 0, -1)
+    model = MKLClassifier("precomputed", nu=0.3)
+    small, plain = clone(model).fit(scale * K, y), clone(model).fit(K, y)
+    assert_allclose(small.objective_, scale * plain.objective_, rtol=1e-6)
+    assert_allclose(small.weights_, plain.weights_, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["newton", "simplemkl", "silp", "level"])
+@pytest.mark.parametrize("max_iter", [2, 3])
+def test_no_more_iterations_than_asked_for(cancer, solver, max_iter):
+    X, y, kernels = cancer
+    with pytest.warns(ConvergenceWarning):
+        model = MKLClassifier(kernels[:6], solver=solver, max_iter=max_iter, tol=1e-6).fit(X, y)
+    assert model.n_iter_ == max_iter

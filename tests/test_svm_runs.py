@@ -136,3 +136,14 @@ def test_raw_measurements_far_from_the_origin_are_solved(C):
     assert proof.relative_gap <= 1e-4
     assert_allclose(value, proof.dual, rtol=1e-6)
     assert value >= max(values) - 1e-5 * abs(value)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_kernel_of_zeros_is_solved_from_a_warm_start(dtype):
+    signs = np.where(np.arange(70) < 10, 1.0, -1.0)
+    start = np.zeros(70)
+    start[:10] = np.random.default_rng(0).uniform(0.0, 0.5, 10)
+    start[10:30] = -start.sum() / 20
+    value, alpha = CSVM(signs, 1.0).solve(np.zeros((70, 70), dtype), start, tol=1e-6)
+    assert_allclose(value, 20.0, rtol=1e-6)
+    assert_allclose(alpha.sum(), 0.0, atol=1e-9)

@@ -41,5 +41,5 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """``gap / max(|primal|, 1e-12)``: what ``tol`` is compared with."""
-        return self.gap / max(abs(self.primal), 1e-12)
+        """``gap / |primal|``: what ``tol`` is compared with; no gap is none of zero, either."""
+        return self.gap / max(abs(self.primal), 1e-300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from multikernel.combination import WeightedSum, one_kernel
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.gram.base import GramStack
 from multikernel.inner.labels import LabelSVMs
+from multikernel.inner.svm import NuSVM
 from multikernel.inner.operators import KernelOperator, as_operator
 from multikernel.weight_sets import WeightSet
 
@@ -132,7 +134,16 @@ class MinMaxProblem:
         primal, dual = self.inner.certificate(scores, alpha).primal, self.lower_bound(alpha)
         if self.stack.dtype != np.float64 and self._dtype is None:
             self._watch_rounding(weights, alpha, primal)
-        return Certificate(primal, dual)
+        return Certificate(primal, primal if abs(primal - dual) <= self._rounding else dual)
+
+    @cached_property
+    def _rounding(self) -> float:
+        """Gap that is none: the optimum of ν-SVMs can be zero."""
+        svms = [svm for svm in getattr(self.inner, "svms", [self.inner]) if isinstance(svm, NuSVM)]
+        if not svms:
+            return 0.0
+        largest = float(self.weight_set.support(self.stack.diagonal().max(axis=1)))
+        return sum(svm.rounding(largest) for svm in svms)
 
     def _watch_rounding(self, weights: NDArray, alpha: NDArray, primal: float) -> None:
         """Combine kernels in double precision from now on if the SVM is further from its optimum than was asked."""

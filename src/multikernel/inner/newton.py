@@ -134,7 +134,8 @@ def _solve_small(M: NDArray, right: Vector) -> Vector:
 
 def ridged_cholesky(A: NDArray) -> NDArray:
     """Cholesky factor of A, with the smallest ridge in a geometric sequence that makes it succeed."""
-    ridge = 1e-14 * max(float(A.trace()) / len(A), np.finfo(float).tiny)
+    size = float(A.trace()) / len(A)
+    ridge = 1e-14 * size if size > 1e-280 else 1.0  # beside nothing any ridge is small, and a tiny one overflows
     while True:
         shifted = A.astype(np.float64, order="F")
         shifted.ravel(order="K")[:: len(A) + 1] += ridge

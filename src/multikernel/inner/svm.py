@@ -373,8 +373,11 @@ class NuSVM(_SVM):
         Where the classes' reduced hulls meet the optimum is 0, and no gap is small relative to that.
         """
         certificate = self.certificate(scores, alpha)
-        rounding = 8 * np.finfo(float).eps * self.nu**2 * largest
-        return 0.0 if certificate.gap <= rounding else certificate.relative_gap
+        return 0.0 if certificate.gap <= self.rounding(largest) else certificate.relative_gap
+
+    def rounding(self, largest: float) -> float:
+        """What values may differ by for no other reason; ``largest`` is the largest entry of the kernel's diagonal."""
+        return 8 * np.finfo(float).eps * self.nu**2 * largest
 
 
 def checked_signs(signs: ArrayLike) -> NDArray[np.float64]:

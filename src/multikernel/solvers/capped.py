@@ -61,7 +61,7 @@ def capped_reduced_gradient(
     start : (weights, alpha), optional
         Where to start.
     max_iter : int
-        Largest number of reduced gradients.
+        Largest number of points judged, the first included; at least two.
     """
     simplemkl(problem, monitor, start, max_iter=max_iter, pivot=central_weight)
 
@@ -90,7 +90,7 @@ def lp_direction(
     start : (weights, alpha), optional
         Where to start.
     max_iter : int
-        Largest number of directions.
+        Largest number of points judged, the first included; at least two.
     away : bool
         Whether directions lead away from the worst choice; False is the paper's program.
     """
@@ -98,7 +98,7 @@ def lp_direction(
     allowed = CappedSimplex(float(problem.weight_set.total or 1.0))
     tol = InnerTolerance(monitor)
     point = evaluate(problem, weights, alpha, tol.value)
-    for _ in range(max_iter):
+    for _ in range(max(max_iter - 1, 1)):
         if monitor(point.weights, point.alpha):
             prove_alone(problem, monitor)
             return

@@ -76,7 +76,7 @@ def newton(
     start : (weights, alpha), optional
         Where to start; by default, if samples are many, at the weights of a part of them.
     max_iter : int
-        Largest number of quadratic models.
+        Largest number of points judged, the first included; at least two.
     second_derivatives : callable, optional
         Those of J for problems other than SVMs, called as :func:`curvature`, which is the default.
     """
@@ -89,7 +89,7 @@ def newton(
     has_sum = problem.weight_set.total is not None
     planes = CuttingPlaneModel(problem.n_kernels, problem.weight_set, "lp") if has_sum else None
     best = point = _evaluate(problem, weights, alpha, tol.value)
-    for _ in range(max_iter):
+    for _ in range(max(max_iter - 1, 1)):
         if planes is not None:
             planes.add(*problem.cut(point.alpha), point.alpha)
             if slow >= KINKED:  # no single alpha will prove the optimum soon

@@ -56,14 +56,14 @@ def simplemkl(
     start : (weights, alpha), optional
         Where to start.
     max_iter : int
-        Largest number of reduced gradients.
+        Largest number of points judged, the first included; at least two.
     pivot : callable
         Weights and gradient to the weight that makes up for what the others do.
     """
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
     point = evaluate(problem, weights, alpha, tol.value)
-    for _ in range(max_iter):
+    for _ in range(max(max_iter - 1, 1)):
         if monitor(point.weights, point.alpha):
             prove_alone(problem, monitor)
             return

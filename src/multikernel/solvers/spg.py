@@ -70,7 +70,7 @@ def spectral_gradient(
     start : (d, alpha), optional
         Where to start.
     max_iter : int
-        Largest number of directions.
+        Largest number of points judged, the first included; at least two.
     """
     here = (
         at_best_scale(problem) if start is None else solved(problem, problem.project(start[0]), start[1], FIRST_TOL)
@@ -81,7 +81,7 @@ def spectral_gradient(
     first = step = max(unit, 1e-12) / max(np.abs(gradient).max(), 1e-300)
     recent = deque([here.value], maxlen=REMEMBERED)
     best, stale = here, 0
-    for _ in range(max_iter):
+    for _ in range(max(max_iter - 1, 1)):
         if monitor(here.d, here.alpha):
             return
         # 1. direction; the SVM that it rests on may have to be solved again, more exactly
