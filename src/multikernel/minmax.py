@@ -14,8 +14,8 @@ from multikernel.combination import WeightedSum, one_kernel
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.gram.base import GramStack
 from multikernel.inner.labels import LabelSVMs
-from multikernel.inner.svm import NuSVM
 from multikernel.inner.operators import KernelOperator, as_operator
+from multikernel.inner.svm import NuSVM
 from multikernel.weight_sets import WeightSet
 
 # How much of the tolerance of an SVM its gap may be, computed from the kernels themselves, before the rounding of the
@@ -88,7 +88,7 @@ class MinMaxProblem:
         return self._kernel[1]
 
     def sample(self, rows: NDArray[np.intp]) -> MinMaxProblem | None:
-        """The same problem on some of the samples; None if a class has too few there, or they do not fit in memory."""
+        """The same problem on some of the samples; None if a class has too few there, or memory is too small."""
         inner = self.inner.sample(rows)
         part = self.stack.take(rows, rows)
         if inner is None:

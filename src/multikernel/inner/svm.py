@@ -376,7 +376,7 @@ class NuSVM(_SVM):
         return 0.0 if certificate.gap <= self.rounding(largest) else certificate.relative_gap
 
     def rounding(self, largest: float) -> float:
-        """What values may differ by for no other reason; ``largest`` is the largest entry of the kernel's diagonal."""
+        """What values may differ by for nothing; ``largest`` is the largest entry of the kernel's diagonal."""
         return 8 * np.finfo(float).eps * self.nu**2 * largest
 
 

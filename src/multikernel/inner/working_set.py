@@ -80,7 +80,7 @@ class WorkingSet:
     def is_settled(self) -> bool:
         """Whether few variables want to leave their bounds, and the free ones are few enough for a Newton step."""
         free, loose = self.loose()
-        return 0 < len(free) and len(loose) <= min(len(free) + SETTLED * len(self.b), MOST_FREE)
+        return len(free) > 0 and len(loose) <= min(len(free) + SETTLED * len(self.b), MOST_FREE)
 
     def newton(self, loose: NDArray[np.intp]) -> bool:
         """Minimise over the given variables; True if that was done exactly."""
