@@ -69,10 +69,17 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _solve(self, problem: FDAProblem, monitor: Any, start: Any) -> None:
         solve_fda(problem, monitor, start, self.solver, self.max_iter)
 
-    def _run(self, prepared: Prepared, previous: Any = None, callback: Any = None, max_time: float | None = None):
+    def _run(
+        self,
+        prepared: Prepared,
+        previous: Any = None,
+        callback: Any = None,
+        max_time: float | None = None,
+        problems: Sequence[Any] | None = None,
+    ):
         """As the base class does, with the paper's sign for the rows that callbacks see."""
         shown = None if callback is None else lambda row: callback(_as_maximum(row))
-        super()._run(prepared, previous, shown, max_time)
+        super()._run(prepared, previous, shown, max_time, problems)
 
     def _make_attributes(self, problems: Sequence[FDAProblem], results: list[Result]) -> None:
         """The solver minimised −min over alpha of S: the paper's objective is minus its value."""
