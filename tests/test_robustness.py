@@ -86,6 +86,8 @@ def test_no_samples_and_no_kernels_are_told(classifier):
     [
         ("C", "large", "C='large' must be a number"),
         ("C", None, "C=None must be a number"),
+        ("C", np.inf, "C=inf must be a number"),
+        ("solver_options", {"levle": 0.5}, "solver_options has 'levle', which newton does not take"),
         ("p", "one", "p='one' must be a number"),
         ("tol", "small", "tol='small' must be a number"),
         ("max_iter", 2.5, "max_iter=2.5 must be a whole number"),
@@ -300,3 +302,11 @@ def test_a_model_does_not_change_with_the_data_it_was_fitted_on(classifier, norm
     before = model.decision_function(X)
     data[:] = 0.0
     assert_array_equal(model.decision_function(X), before)
+
+
+@pytest.mark.parametrize("classifier", [ObscureClassifier, UFOMKLClassifier])
+@pytest.mark.parametrize("parameters", [{"C": np.inf}, {"lam": np.inf}])
+def test_infinite_prices_are_refused(classifier, parameters):
+    _, K, y = small_task()
+    with pytest.raises(ValueError, match="=inf must be"):
+        classifier("precomputed", **parameters).fit(K, y)

@@ -127,10 +127,12 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             raise ValueError(f"callback={self.callback!r} must be a function of a row of the history, or None.")
 
     def _check_numbers(self) -> None:
-        """Parameters whose default is a float must be numbers, and ``max_iter`` a whole one."""
+        """Parameters whose default is a float must be finite (p need not be), ``max_iter`` whole."""
         for name, parameter in inspect.signature(type(self)).parameters.items():
             value = getattr(self, name)
-            if isinstance(parameter.default, float) and name not in self._more_than_numbers and not _is_number(value):
+            if not isinstance(parameter.default, float) or name in self._more_than_numbers:
+                continue
+            if not _is_number(value) or (name != "p" and np.isinf(value)):
                 raise ValueError(f"{name}={value!r} must be a number, such as the default {parameter.default!r}.")
         if not isinstance(self.max_iter, numbers.Integral):
             raise ValueError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -211,19 +212,31 @@ class MKLClassifier(KernelSVMClassifier):
         return [MinMaxProblem(stack, inner, LpBall(self.p), memory) for inner in inners]
 
     def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
-        options = {"max_iter": self.max_iter, **(self.solver_options or {})}
         if self.groups is not None:
-            GROUP_SOLVERS[self.solver](problem, monitor, start, **options)
+            run = GROUP_SOLVERS[self.solver]
         else:
             if start is not None:  # perhaps from another p, whose weights prove nothing here
                 start = problem.weight_set.settle(start[0]), start[1]
             one_task = isinstance(problem.inner, CSVM)
-            solver = find_solver(self.solver, float(self.p), problem.n_kernels, one_task=one_task)
-            solver.run(problem, monitor, start, **options)
+            run = find_solver(self.solver, float(self.p), problem.n_kernels, one_task=one_task).run
+        run(problem, monitor, start, max_iter=self.max_iter, **checked_options(run, self.solver_options))
 
     def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
         weights = np.stack([result.weights for result in results]).astype(np.float64)
         return weights[0] if len(results) == 1 else weights
+
+
+def checked_options(run: Callable[..., None], given: Any) -> dict[str, Any]:
+    """``solver_options`` after a check that the solver takes them."""
+    parameters = inspect.signature(run).parameters.values()
+    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "max_iter"]
+    wrong = [name for name in given or {} if name not in known]
+    if wrong:
+        takes = ", ".join(map(repr, known)) or "none"
+        raise ValueError(
+            f"solver_options has {wrong[0]!r}, which {run.__name__} does not take: it takes {takes}."
+        )
+    return dict(given or {})
 
 
 def svm_problems(model: Any, tasks: Tasks, sample_weight: NDArray) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,8 +44,8 @@ class GroupNormClassifier(KernelSVMClassifier):
         super()._check_parameters()
         if self.lam is None and not self.C > 0:
             raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
-        if self.lam is not None and not self.lam > 0:
-            raise ValueError(f"lam={self.lam!r} must be positive, or None to use C.")
+        if self.lam is not None and not 0 < self.lam < np.inf:
+            raise ValueError(f"lam={self.lam!r} must be positive and finite, or None to use C.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[GroupNormProblem]:
         codes = np.searchsorted(self.classes_, tasks.labels)
@@ -237,8 +238,8 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
             )
         if not self.eta > 0:
             raise ValueError(f"eta={self.eta!r} must be positive: it is the step of the online stage.")
-        if self.budget is not None and not self.budget >= 1:
-            raise ValueError(f"budget={self.budget!r} must be at least 1, or None for no limit.")
+        if self.budget is not None and not (isinstance(self.budget, numbers.Integral) and self.budget >= 1):
+            raise ValueError(f"budget={self.budget!r} must be at least 1, a whole number, or None for no limit.")
         if self.eviction not in EVICTION:
             raise ValueError(f'eviction={self.eviction!r} is not known: use "oldest" or "smallest".')
 
