@@ -233,9 +233,7 @@ def checked_options(run: Callable[..., None], given: Any) -> dict[str, Any]:
     wrong = [name for name in given or {} if name not in known]
     if wrong:
         takes = ", ".join(map(repr, known)) or "none"
-        raise ValueError(
-            f"solver_options has {wrong[0]!r}, which {run.__name__} does not take: it takes {takes}."
-        )
+        raise ValueError(f"solver_options has {wrong[0]!r}, which {run.__name__} does not take: it takes {takes}.")
     return dict(given or {})
 
 
