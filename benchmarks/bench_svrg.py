@@ -119,7 +119,6 @@ def scale(name: str, rank: int, p: float, values: list[float]) -> None:
             flush=True,
         )
         print("            weights " + " ".join(f"{weight:.2f}" for weight in model.weights_), flush=True)
-    for C in values:
         start = time.perf_counter()
         features = AverageNystroem(kernels, rank).fit(X)
         with warnings.catch_warnings():
