@@ -31,8 +31,8 @@ class GridRun:
     For each λ, p falls from point to point: the weights of the larger p, scaled, are near those of the smaller, and
     at p = ∞ they are known. The kernels, and for low-rank stacks the products of their features, are shared by all
     values of λ, and so is the combined kernel as long as the weights are. A factorisation is not: an
-    eigendecomposition, which would serve all λ, costs more operations than ten Cholesky factorisations (counted, not
-    timed), and from the second iteration on the weights differ.
+    eigendecomposition, which would serve all λ of the paper's ten, takes as long as 15 Cholesky factorisations at
+    n = 680 and 20 at n = 2,000, and from the second iteration on the weights differ.
 
     Parameters
     ----------
