@@ -65,7 +65,8 @@ def _cell(rows: dict[str, dict[str, Any]], name: str) -> str:
         return str(row["skipped"])
     unit = rows.get("svc", {}).get("seconds")
     cost = time(row["seconds"]) if name == "svc" or not unit else f"{ratio(row['seconds'], unit)} ×"
-    return f"{100 * row['accuracy']:.1f} %, {cost}, {row['peak'] / 1e6:.0f} MB"
+    parts = (f"{100 * row['accuracy']:.1f} %", cost, f"{row['peak'] / 1e6:.0f} MB")
+    return ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts)  # narrow columns break between them
 
 
 def time(seconds: float) -> str:
