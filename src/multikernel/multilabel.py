@@ -57,10 +57,12 @@ class LabelProblem(MinMaxProblem):
 
     def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
         """As for any min-max problem, but with the scores of a bounded number of labels at a time, none kept."""
-        chosen = self.stack.take(kernels=kernels)
         size = max(1, BLOCK_BYTES // (8 * len(kernels) * len(alpha)))
         for start in range(0, self.n_labels, size):
-            scores = chosen.apply(np.ascontiguousarray(alpha[:, start : start + size]))
+            part = np.ascontiguousarray(alpha[:, start : start + size])
+            scores = np.empty((len(kernels), *part.shape))
+            for row, k in zip(scores, kernels):  # one at a time: in double precision all would be twice their size
+                row[:] = self.stack.take(kernels=[k]).apply(part)[0]
             yield from np.moveaxis(scores, 2, 0)
 
     def label_certificates(self, weights: Vector, alpha: NDArray) -> tuple[Vector, Vector]:
