@@ -243,7 +243,7 @@ method(
     "MuComboClassifier",
     "multimodal",
     "scikit-multimodallearn",
-    "boosting of trees on the views themselves, features instead of kernels; depth 6 (stumps, its default, are far worse)",
+    "boosting of trees on the views themselves, not on kernels; depth 6, as its default, stumps, is far worse",
 )
 def mucombo(problem):
     from multimodal.boosting.combo import MuComboClassifier
