@@ -44,7 +44,8 @@ def run(name: str, folder: Path, limit: float, cores: int) -> dict:
         return {"skipped": f"more than {limit:.0f} s"}
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        return {"skipped": lines[-1][:160] if lines else f"exit code {done.returncode}"}
+        reason = lines[-1].removeprefix("NotImplementedError: ") if lines else f"exit code {done.returncode}"
+        return {"skipped": reason[:160]}
     return json.loads(done.stdout.splitlines()[-1])
 
 
