@@ -242,5 +242,6 @@ PROTOCOL = Protocol(
     quick_splits=6,
     figures=(ratios, accuracy_against_t, descriptors_against_t),
     claims=claims,
+    minutes=6,
     tables=wins,
 )

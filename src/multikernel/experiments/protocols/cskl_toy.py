@@ -154,4 +154,5 @@ PROTOCOL = Protocol(
     quick_splits=2,
     figures=(accuracy_against_t, kernels_against_t),
     claims=claims,
+    minutes=2.5,
 )
