@@ -77,18 +77,19 @@ def run_reproduce(options: argparse.Namespace) -> int:
     if options.summary:
         return _summarise({name: known[name] for name in names}, options)
     if not (options.quiet or options.quick):
-        print(expected(names), file=sys.stderr)
+        print(expected([known[name] for name in names]), file=sys.stderr)
     return max(_run(known[name], options) for name in names)
 
 
 def _print_list(known: dict[str, Any]) -> None:
-    from multikernel.experiments.times import MINUTES, expected
+    from multikernel.experiments.times import expected, minutes_of
 
     width = max(map(len, known))
     for name, protocol in known.items():
-        minutes = f"{MINUTES[name]} min; " if name in MINUTES else ""
-        print(f"{name:<{width}}  {protocol.title} ({minutes}{', '.join(protocol.files)})")
-    print(expected(list(known)))
+        minutes = minutes_of(protocol)
+        needs = [*([f"{minutes:.0f} min"] if minutes is not None else []), ", ".join(protocol.files) or "no archives"]
+        print(f"{name:<{width}}  {protocol.title} ({'; '.join(needs)})")
+    print(expected(list(known.values())))
 
 
 def _summarise(protocols: dict[str, Any], options: argparse.Namespace) -> int:

@@ -172,6 +172,8 @@ class Protocol:
         Called with the results and a matplotlib figure to draw on; the name of the function names the file.
     claims : callable
         Returns the verdicts, given the results.
+    minutes : float, optional
+        What a full run takes on two cores, about.
     tables : callable
         Returns further tables, given the results: titles, each with its headings and rows.
     """
@@ -195,6 +197,7 @@ class Protocol:
     course: Sequence[Course] = ()
     figures: Sequence[Callable[[Results, Any], None]] = ()
     claims: Callable[[Results], list[Verdict]] = lambda results: []
+    minutes: float | None = None
     tables: Callable[[Results], list[tuple[str, tuple[list[str], list[list[str]]]]]] = lambda results: []
 
     def __post_init__(self) -> None:

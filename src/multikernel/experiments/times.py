@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from multikernel.experiments.protocol import Protocol
+
+# where the protocol does not say itself
 MINUTES = {
+    "caltech-phog": 5,
     "flower17": 9,
+    "grand": 12,
     "obscure-kernels": 4,
+    "obscure-samples": 2,
     "which-p": 9,
 }
 
 
-def expected(names: Sequence[str]) -> str:
+def minutes_of(protocol: Protocol) -> float | None:
+    """Minutes of a full run; None if nobody has measured it."""
+    return protocol.minutes if protocol.minutes is not None else MINUTES.get(protocol.name)
+
+
+def expected(protocols: Sequence[Protocol]) -> str:
     """A sentence about how long full runs of these experiments take.
 
     Examples
     --------
+    >>> from multikernel.experiments import all_protocols
     >>> from multikernel.experiments.times import expected
-    >>> expected(["flower17", "other"])
-    'full runs take about 9 minutes on two cores; not measured: other'
+    >>> expected([all_protocols()["flower17"]])
+    'full runs take about 9 minutes on two cores'
     """
-    known = [MINUTES[name] for name in names if name in MINUTES]
-    unknown = [name for name in names if name not in MINUTES]
-    parts = [f"full runs take about {sum(known)} minutes on two cores"] if known else []
+    found = {protocol.name: minutes_of(protocol) for protocol in protocols}
+    known = [minutes for minutes in found.values() if minutes is not None]
+    unknown = [name for name, minutes in found.items() if minutes is None]
+    parts = [f"full runs take about {sum(known):.0f} minutes on two cores"] if known else []
     return "; ".join([*parts, *([f"not measured: {', '.join(unknown)}"] if unknown else [])])
