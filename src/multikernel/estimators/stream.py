@@ -38,7 +38,7 @@ class OnlineLearning:
         classes : array-like of shape (M,), optional
             All labels that will ever come; needed in the first call.
         sample_weight : array-like of shape (m,), optional
-            Factor of each sample's step.
+            Factor of each sample's step, beside that of its class: ``class_weight`` is a dict or None in a stream.
 
         Returns
         -------
