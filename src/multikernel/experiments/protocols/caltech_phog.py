@@ -78,4 +78,5 @@ PROTOCOL = Protocol(
     task=task,
     figures=(effect_of_p,),
     claims=claims,
+    minutes=5,
 )

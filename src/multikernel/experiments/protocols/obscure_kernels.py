@@ -99,4 +99,5 @@ PROTOCOL = Protocol(
     setting_title="kernels",
     figures=(convergence_by_kernels,),
     claims=claims,
+    minutes=5,
 )

@@ -99,4 +99,5 @@ PROTOCOL = Protocol(
     n_splits=1,
     figures=(time_by_samples,),
     claims=claims,
+    minutes=3,
 )
