@@ -19,7 +19,8 @@ INTRODUCTION = """# Results
 This page is written by `multikernel reproduce --all --summary` from the folders of finished runs; nothing on it is
 typed by hand. [Experiments](experiments.md) says how they are run and what to keep in mind about each. Parameters are
 always chosen inside the training samples. Data, descriptors and splits differ from the papers', so published figures
-are comparable, not identical, and verdicts are on these data only. Times depend on what else the machine had to do."""
+are comparable, not identical, and verdicts are on these data only. Times depend on what else the machine had to
+do."""
 
 
 def finished(protocols: Mapping[str, Protocol], folder: Path) -> dict[str, Results]:
