@@ -22,6 +22,8 @@ Vector = NDArray[np.float64]
 
 # Labels from which their quadratic forms are cheaper as products of matrices than one at a time.
 MANY_LABELS = 4
+# Tables of shape (n, M) that scores of several kernels may take at once.
+SCORE_TABLES = 8
 # Share of the worst label's value from which a label may count for the bound: near the optimum others do not.
 NEAR = 0.9
 
@@ -57,7 +59,8 @@ class LabelProblem(MinMaxProblem):
 
     def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
         """As for any min-max problem, but with the scores of a bounded number of labels at a time, none kept."""
-        size = max(1, BLOCK_BYTES // (8 * len(kernels) * len(alpha)))
+        at_once = min(BLOCK_BYTES // (8 * len(alpha)), SCORE_TABLES * self.n_labels)  # kernels times labels
+        size = max(1, at_once // len(kernels))
         for start in range(0, self.n_labels, size):
             part = np.ascontiguousarray(alpha[:, start : start + size])
             scores = np.empty((len(kernels), *part.shape))
