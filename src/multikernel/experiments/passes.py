@@ -118,8 +118,13 @@ def passes_figure(results: Results, figure: Any, groups: Mapping[str, str], titl
 
 
 def passes_to(results: Results, key: str, setting: str, gap: float, unit: str = "passes") -> float:
-    """Passes until the duality gap is proved to be ``gap``; inf if it is not."""
+    """Passes until best objective and best bound so far prove the relative gap ``gap``; inf if they never do."""
     record = results.cells.get((setting, 0, key))
     rows = [row for row in record["history"] if unit in row] if record else []
-    best = np.minimum.accumulate([row["relative_gap"] for row in rows] or [math.inf])
-    return first_reach([row[unit] for row in rows], best[: len(rows)].tolist(), gap)
+    if not rows:
+        return math.inf
+    objective = np.array([row["objective"] for row in rows])
+    best = np.minimum.accumulate(objective)
+    bound = np.maximum.accumulate(objective - np.abs(objective) * [row["relative_gap"] for row in rows])
+    proved = np.maximum(best - bound, LEAST) / np.abs(best)
+    return first_reach([row[unit] for row in rows], proved.tolist(), gap)

@@ -133,5 +133,6 @@ PROTOCOL = Protocol(
     n_splits=1,
     figures=(gap_by_passes, gap_by_passes_large_C),
     claims=claims,
+    minutes=2,
     tables=gap_tables,
 )
