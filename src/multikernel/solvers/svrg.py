@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from multikernel.monitor import Monitor
 from multikernel.smooth import SmoothProblem, as_matrix
-from multikernel.solvers.smooth_newton import affordable, epoch_cost, smooth_newton, step_cost
+from multikernel.solvers.smooth_newton import AFFORDABLE, affordable, epoch_cost, smooth_newton, step_cost
 from multikernel.solvers.smooth_point import Memory, Point
 from multikernel.solvers.svrg_steps import epoch, largest_curvature
 from multikernel.solvers.table import generator
@@ -30,8 +30,9 @@ LONGEST = 20.0
 MAX_PRODUCTS = 100
 # Share of the gap that an epoch may leave before Newton directions come in where exact steps cannot be afforded.
 SLOW = 0.5
-# Newton steps that a problem takes about, and epochs over which the pace is measured.
-NEWTON_STEPS, FEWEST = 10, 5
+# Newton steps that a problem takes about; epochs over which the pace is measured where they are exact, and where they
+# are not: then it must be the weights that creep.
+NEWTON_STEPS, FEWEST, PATIENCE = 10, 5, 30
 
 
 def svrg(
@@ -67,7 +68,8 @@ def svrg(
         Order of the samples.
     """
     epochs = Epochs(problem, random_state)
-    pace = Pace(problem, monitor) if affordable(problem) else None
+    exact = affordable(problem)
+    pace = Pace(problem, monitor) if step_cost(problem) <= AFFORDABLE else None
     last: tuple[Point | None, float] = None, np.inf
     slow = False
 
@@ -77,7 +79,7 @@ def svrg(
         directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
         slow = slow or (point is last[0] and point.gap > SLOW * last[1])
         last = point, point.gap
-        by_products = pace is None and slow
+        by_products = slow and not exact
         directions.append(point.newton(MAX_PRODUCTS) if by_products else (point.gradient, point.image))
         memory.add(point.search(directions))
 
@@ -159,14 +161,15 @@ class Pace:
 
     def __init__(self, problem: SmoothProblem, monitor: Monitor):
         self.monitor = monitor
-        self.worth = max(NEWTON_STEPS * step_cost(problem) / epoch_cost(problem), FEWEST)
+        self.stretch = FEWEST if problem.loss.separable else PATIENCE  # over which the pace is measured
+        self.worth = max(NEWTON_STEPS * step_cost(problem) / epoch_cost(problem), 2 * self.stretch)
         self._seen: list[tuple[int, float]] = []
 
     def too_slow(self, count: int) -> bool:
         """Whether to leave, after ``count`` epochs."""
         gap = max(self.monitor.certificate.relative_gap, 1e-300)
         self._seen.append((count, gap))
-        earlier = [(c, g) for c, g in self._seen if c <= count - FEWEST]
+        earlier = [(c, g) for c, g in self._seen if c <= count - self.stretch]
         if not earlier:
             return False
         since, before = earlier[-1]
