@@ -12,7 +12,10 @@ MINUTES = {
     "flower17": 9,
     "grand": 12,
     "obscure-kernels": 4,
+    "multilabel-labels": 3,
     "obscure-samples": 2,
+    "svrg-rate": 1,
+    "svrg-scaling": 2,
     "which-p": 9,
 }
 
