@@ -20,7 +20,7 @@ def remarks(results: Results) -> list[str]:
     if results.quick:
         texts.append(QUICK)
     if results.interrupted:
-        texts.append(INTERRUPTED)
+        texts.append(f"{INTERRUPTED} {len(results.cells)} of {results.total} cells.")
     elif len(results.cells) < results.total:
         texts.append(f"Not complete: {len(results.cells)} of {results.total} cells.")
     return texts
