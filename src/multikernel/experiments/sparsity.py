@@ -95,7 +95,8 @@ def draw_along_t(
         scores = 100 * scores_along_t(results, key, ts, settings)
         if scores.shape[1]:
             error = scores.std(axis=1, ddof=1) / math.sqrt(scores.shape[1]) if scores.shape[1] > 1 else None
-            axes.errorbar(ts, scores.mean(axis=1), yerr=error, capsize=2, label=title, **style(k))
+            label = f"{title}, mean of {scores.shape[1]}"  # not all lines have as many problems
+            axes.errorbar(ts, scores.mean(axis=1), yerr=error, capsize=2, label=label, **style(k))
     axes.set(xlabel="t", ylabel=f"{results.protocol.metric} in percent", xticks=ts)
     plain(axes)
 
