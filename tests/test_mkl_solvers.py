@@ -95,13 +95,17 @@ def test_cutting_planes_in_all_their_forms_reach_the_same_optimum(options, p):
 def test_an_inner_problem_ends_once_its_value_is_enough():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
-    K = np.exp(-((X[:, None] - X) ** 2).sum(axis=-1) / 5.0)[None]
-    signs = np.where(X[:, 0] + rng.normal(size=len(X)) > 0.0, 1.0, -1.0)
-    problem = MinMaxProblem(DenseStack(K), CSVM(signs, 1e4), LpBall(1.0), memory=1 << 30)
-    optimum, _ = problem.solve_inner(problem.start()[0], None, 1e-9)
-    early, alpha = problem.solve_inner(problem.start()[0], None, 1e-9, enough=0.5 * optimum)
-    assert 0.5 * optimum < early < (1 - 1e-9) * optimum
-    assert problem.inner.violation(alpha) <= 1e-9
+    noisy = np.where(X[:, 0] + rng.normal(size=len(X)) > 0.0, 1.0, -1.0)
+    smooth = np.exp(-((X[:, None] - X) ** 2).sum(axis=-1) / 5.0)[None]
+    ended = []
+    for K, signs, C in (make_kernels(n=400, rank=300, C=1000.0), (smooth, noisy, 1e4)):
+        problem = MinMaxProblem(DenseStack(K), CSVM(signs, C), LpBall(1.0), memory=1 << 30)
+        optimum, _ = problem.solve_inner(problem.start()[0], None, 1e-9)
+        early, alpha = problem.solve_inner(problem.start()[0], None, 1e-9, enough=0.5 * optimum)
+        assert 0.5 * optimum < early <= optimum * (1 + 1e-12)
+        assert problem.inner.violation(alpha) <= 1e-9 * C
+        ended.append(early < (1 - 1e-9) * optimum)
+    assert any(ended)  # a single burst may solve one of them
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5])

@@ -78,9 +78,10 @@ class WorkingSet:
         return np.flatnonzero(free), np.flatnonzero(free | leaving)
 
     def is_settled(self) -> bool:
-        """Whether few variables want to leave their bounds, and the free ones are few enough for a Newton step."""
+        """Whether few variables want to leave their bounds, and a Newton step costs no more than SMO on all."""
         free, loose = self.loose()
-        return len(free) > 0 and len(loose) <= min(len(free) + SETTLED * len(self.b), MOST_FREE)
+        few = len(loose) <= min(len(free) + SETTLED * len(self.b), MOST_FREE)
+        return len(free) > 0 and few and self._smo_steps_worth_a_newton_step(len(free)) <= len(self.b)
 
     def newton(self, loose: NDArray[np.intp]) -> bool:
         """Minimise over the given variables; True if that was done exactly."""
