@@ -33,11 +33,14 @@ def rehearsed_start(
         A solver; called with the smaller problem and its monitor.
     """
     weights, alpha = problem.start()
+    # problems that are more than this one have weights, or a memory, of their own
+    if type(problem) is not MinMaxProblem or problem.n_kernels == 1 or getattr(problem.weight_set, "is_box", False):
+        return weights, alpha
     n = len(problem.stack)
-    if n < LARGE or problem.n_kernels == 1 or getattr(problem.weight_set, "is_box", False):
+    if n < LARGE:
         return weights, alpha
     rows = np.sort(np.random.default_rng(0).permutation(n)[: max(n // PART, FEWEST)])
-    smaller = problem.sample(rows) if isinstance(problem, MinMaxProblem) else None
+    smaller = problem.sample(rows)
     if smaller is None:
         return weights, alpha
     left = None if monitor.max_time is None else max(monitor.max_time - monitor.elapsed, 0.0)
