@@ -71,11 +71,18 @@ def solve_exactly(K, inner, t, tol=1e-6, **options):
 
 
 def brute_force(K, inner, t):
-    """The least J over all choices of t kernels."""
-    values = {
-        S: float(np.sum(inner.solve(K[list(S)].sum(axis=0), tol=1e-10)[0])) for S in combinations(range(len(K)), t)
-    }
-    return min(values.items(), key=lambda item: item[1])
+    """The least J over all choices of t kernels; a choice whose dual value is above it cannot have it."""
+    rough, warm = {}, None
+    for S in combinations(range(len(K)), t):
+        value, warm = inner.solve(K[list(S)].sum(axis=0), warm, tol=1e-2)
+        rough[S] = float(np.sum(value))
+    best = (), math.inf
+    for S in sorted(rough, key=rough.__getitem__):
+        if rough[S] > best[1]:
+            break
+        value = float(np.sum(inner.solve(K[list(S)].sum(axis=0), tol=1e-10)[0]))
+        best = min(best, (S, value), key=lambda item: item[1])
+    return best
 
 
 @pytest.fixture(scope="module")
@@ -387,6 +394,9 @@ def test_a_model_survives_pickle_files_and_warm_starts(cancer, tmp_path):
         ({"t": 2.5, "exact": True}, "whole kernels"),
         ({"solver": "simplemkl"}, "not known"),
         ({"weights": "mine"}, "not known"),
+        ({"solver": "lp", "solver_options": {"awy": False}}, "'awy', which lp_direction does not take: .* 'away'"),
+        ({"solver": "reduced-gradient", "solver_options": {"away": True}}, "does not take: it takes none"),
+        ({"t": 2, "exact": True, "solver_options": {"away": True}}, "exact_selection does not take"),
     ],
 )
 def test_bad_parameters_are_refused_with_advice(cancer, params, message):

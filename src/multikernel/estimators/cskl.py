@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.base import KernelSVMClassifier
-from multikernel.estimators.mkl import WEIGHTS, svm_problems
+from multikernel.estimators.mkl import WEIGHTS, checked_options, svm_problems
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
@@ -76,7 +76,7 @@ class CSKLClassifier(KernelSVMClassifier):
     max_iter : int
         Largest number of outer iterations of each problem.
     solver_options : dict, optional
-        More for the solver: ``{"away": False}`` for "lp" makes it the paper's.
+        More for the solver: ``{"away": False}`` for "lp" makes it the paper's. Names that it does not take are refused.
     max_time : float, optional
         Seconds for the whole fit.
     memory : int or str, optional
@@ -189,6 +189,7 @@ class CSKLClassifier(KernelSVMClassifier):
         if self.solver not in CAPPED_SOLVERS:
             known = ", ".join(map(repr, CAPPED_SOLVERS))
             raise ValueError(f"solver={self.solver!r} is not known: use one of {known}.")
+        self._options()
         t = self._wanted_t()
         if t is None:
             return
@@ -217,7 +218,7 @@ class CSKLClassifier(KernelSVMClassifier):
         if self.exact:
             if start is not None:  # weights of another t, scaled
                 start = problem.weight_set.weights(start[0]), start[1]
-            exact_selection(problem, monitor, start, max_iter=self.max_iter)
+            exact_selection(problem, monitor, start, max_iter=self.max_iter, **self._options())
             return
         if start is not None:
             weights, alpha = start[0], problem.inner.repair(start[1])
@@ -225,8 +226,11 @@ class CSKLClassifier(KernelSVMClassifier):
                 start = continued(problem, weights, alpha)
             elif not monitor.history and monitor(weights, alpha):
                 return  # nothing left to do: so it is along paths, and for a second fit to the same data
-        options = {"max_iter": self.max_iter, **(self.solver_options or {})}
-        CAPPED_SOLVERS[self.solver](problem, monitor, start, **options)
+        CAPPED_SOLVERS[self.solver](problem, monitor, start, max_iter=self.max_iter, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """``solver_options`` after a check that the method in use takes them."""
+        return checked_options(exact_selection if self.exact else CAPPED_SOLVERS[self.solver], self.solver_options)
 
     def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
         super()._store(results, intercepts)
