@@ -8,7 +8,8 @@ from sklearn.metrics import average_precision_score
 
 from multikernel import KernelAverageClassifier, MKLClassifier
 from multikernel.experiments import Course, Entry, Protocol, Task, all_protocols, reproduce
-from multikernel.experiments.label_figures import scores_and_weights_against_time, time_by_labels
+from multikernel.experiments.findings.courses import scores_and_weights_against_time
+from multikernel.experiments.findings.sizes import time_by_labels
 from multikernel.experiments.labels import PerLabel, PerLabelEntry, mean_average_precision, signs_of_classes
 from multikernel.experiments.protocol import FAILS, HOLDS
 from multikernel.experiments.results import Results

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from multikernel.experiments.passes import at, course, decades, flattening, overtakes, passes_to
+from multikernel.experiments.findings.passes import at, course, decades, flattening, overtakes, passes_to
 from multikernel.experiments.protocol import FAILS, HOLDS
 from multikernel.experiments.protocols import svrg_rate, svrg_scaling
 from multikernel.experiments.results import Results
@@ -31,7 +31,7 @@ def rates(svrg, obscure):
         for key in svrg_rate.LINES:
             values = {"svrg": svrg, "obscure": obscure, "ufo": obscure, "paper": obscure}.get(key, svrg)
             results.cells[setting, 0, key] = record(1.0 + values)
-    return {v.claim: v.verdict for v in svrg_rate.claims(results)}
+    return {v.claim: v.verdict for v in svrg_rate.PROTOCOL.claims(results)}
 
 
 def test_a_straight_line_is_linear_and_overtakes_what_flattens():
@@ -77,7 +77,7 @@ def test_the_verdict_on_kernels_follows_from_the_exponent(power, verdict):
             counts = np.array([size**power, 2 * size**power])
             found = record(np.array([1.1, 1.00005]), passes=counts, block_passes=counts)
             results.cells[setting, 0, entry.key] = found
-    by_kernels, by_samples = svrg_scaling.claims(results)
+    by_kernels, by_samples = svrg_scaling.PROTOCOL.claims(results)
     assert by_kernels.verdict == verdict
     assert by_samples.verdict == HOLDS
     assert math.isinf(passes_to(results, "svrg-2", "8 kernels", 1e-9))

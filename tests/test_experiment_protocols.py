@@ -10,7 +10,8 @@ import pytest
 from multikernel.compare.tuning import accuracy, choose
 from multikernel.experiments import Task
 from multikernel.experiments.archives import drawn, from_features
-from multikernel.experiments.curves import excess, exponent, first_reach
+from multikernel.experiments.findings.curves import excess, exponent, first_reach
+from multikernel.experiments.findings.epochs import epochs_needed, epochs_to_score
 from multikernel.experiments.fitting import run_entry
 from multikernel.experiments.images import (
     CALTECH,
@@ -129,15 +130,16 @@ def converging(rate, final=0.61) -> Results:
 
 def test_the_verdict_on_more_kernels_follows_from_epochs_needed():
     faster, slower = converging(lambda F: 0.7 + 0.02 * F), converging(lambda F: 2.0 - 0.02 * F)
+    budgets = obscure_kernels.BUDGETS
     assert excess(faster, "e4", "10", 0, "sdca") == pytest.approx(4**-0.9)
-    assert obscure_kernels.epochs_needed(faster, "10") == pytest.approx(obscure_kernels.NEAR ** (-1 / 0.9))
-    assert obscure_kernels.epochs_to_accuracy(faster, "10", 0.61 - 0.6 / 4**0.9) == pytest.approx(4.0)
-    assert obscure_kernels.claims(faster)[0].verdict == HOLDS
-    assert obscure_kernels.claims(slower)[0].verdict == FAILS
-    assert "F^-0" in obscure_kernels.claims(faster)[0].evidence
+    assert epochs_needed(faster, "10", budgets, "sdca", 0.25) == pytest.approx(0.25 ** (-1 / 0.9))
+    assert epochs_to_score(faster, "10", budgets, 0.61 - 0.6 / 4**0.9) == pytest.approx(4.0)
+    assert obscure_kernels.PROTOCOL.claims(faster)[0].verdict == HOLDS
+    assert obscure_kernels.PROTOCOL.claims(slower)[0].verdict == FAILS
+    assert "F^-0" in obscure_kernels.PROTOCOL.claims(faster)[0].evidence
     never = converging(lambda F: 0.01)
-    assert "39: inf" in obscure_kernels.claims(never)[0].evidence
-    assert obscure_kernels.claims(never)[1].verdict == FAILS
+    assert "39: inf" in obscure_kernels.PROTOCOL.claims(never)[0].evidence
+    assert obscure_kernels.PROTOCOL.claims(never)[1].verdict == FAILS
 
 
 @pytest.mark.parametrize(("power", "verdict"), [(1.0, HOLDS), (2.0, FAILS)])
@@ -149,7 +151,7 @@ def test_the_verdict_on_linear_time_follows_from_the_exponent(power, verdict):
                 record = {"scores": [0.5], "objectives": [1.05], "gaps": [0.0], "fit_seconds": [1e-3 * n**power]}
                 results.cells[setting, 0, entry.key] = record
             results.cells[setting, 0, "sdca"] = {**record, "objectives": [1.0]}
-    linear, epochs = obscure_samples.claims(results)
+    linear, epochs = obscure_samples.PROTOCOL.claims(results)
     assert linear.verdict == verdict
     assert f"{power:.2f}" in linear.evidence
     assert epochs.verdict == HOLDS
@@ -164,7 +166,7 @@ def test_the_verdicts_on_caltech_follow_from_the_scores():
             for key, score in scores.items():
                 p = 1.01 if split < 2 else 1.05
                 results.cells["all", split, key.replace("_", "-")] = {"scores": [score], "parameters": [{"p": p}]}
-        return [verdict.verdict for verdict in caltech.claims(results)]
+        return [verdict.verdict for verdict in caltech.PROTOCOL.claims(results)]
 
     good = {
         "average": 0.60,

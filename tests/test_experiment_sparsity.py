@@ -9,12 +9,14 @@ import pytest
 from scipy.stats import binom
 
 from multikernel.experiments.archives import from_distances
-from multikernel.experiments.drawing import render
-from multikernel.experiments.images import CALTECH, caltech_split
+from multikernel.experiments.findings.drawing import render
+from multikernel.experiments.findings.significance import sign_test
+from multikernel.experiments.findings.sparsity import paired_scores, scores_along_t, used, used_along_t
+from multikernel.experiments.images import CALTECH, at_widths, caltech_split
+from multikernel.experiments.pairs import against_the_rest, random_pair
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART
 from multikernel.experiments.protocols import cskl_caltech, cskl_toy
 from multikernel.experiments.results import Results
-from multikernel.experiments.sparsity import paired_scores, scores_along_t, sign_test, used, used_along_t
 from multikernel.experiments.standins import StandIns
 
 
@@ -39,12 +41,12 @@ def t_of(key):
 def test_the_sign_test_is_the_tail_of_fair_coins():
     rng = np.random.default_rng(0)
     ours, theirs = rng.integers(0, 5, size=(2, 40)) / 5.0
-    wins, ties, losses, p = sign_test(ours, theirs)
+    wins, ties, losses, p = sign_test(ours - theirs)
     assert (wins, ties, losses) == ((ours > theirs).sum(), (ours == theirs).sum(), (ours < theirs).sum())
     assert wins + ties + losses == 40
     tail = 2 * binom.cdf(min(wins, losses), wins + losses, 0.5)
     assert p == pytest.approx(min(tail, 1.0))
-    assert sign_test(ours, ours)[1:] == (40, 0, 1.0)
+    assert sign_test(ours - ours)[1:] == (40, 0, 1.0)
 
 
 def test_curves_use_only_problems_that_have_every_t():
@@ -88,14 +90,14 @@ def test_pairs_differ_and_the_rest_is_thinned():
     y, (train, test) = archive["y"], caltech_split(archive, 0)
     seen = set()
     for number in range(10):  # five classes have ten pairs
-        chosen, tested, labels = cskl_caltech.problem(y, train, test, cskl_caltech.PAIRS[0], number)
+        chosen, tested, labels = random_pair(y, train, test, number)
         seen.add(tuple(np.unique(y[chosen])))
         assert set(y[tested]) == set(y[chosen])
         assert set(chosen) <= set(train)
         assert labels[chosen].mean() == 0.5
     assert len(seen) == 10
     assert {len(pair) for pair in seen} == {2}
-    chosen, tested, labels = cskl_caltech.problem(y, train, test, cskl_caltech.REST, 2)
+    chosen, tested, labels = against_the_rest(y, train, test, 2, 5)
     assert labels[chosen].sum() == (y[train] == 2).sum() == 8
     assert np.unique(y[chosen], return_counts=True)[1].tolist() == [5, 5, 8, 5, 5]
     assert len(tested) == len(test)
@@ -108,7 +110,7 @@ def test_kernels_of_five_widths_are_powers_of_one():
     D[:, np.arange(12), np.arange(12)] = 0.0
     train, test = np.arange(8), np.arange(8, 12)
     for stack, rows in zip(from_distances(D, ["a 2x2", "b 2x2"], train, test), (train, test)):
-        wide = cskl_caltech.widened(stack)
+        wide = at_widths(stack, cskl_caltech.WIDTHS)
         assert wide.n_kernels == 10
         assert [str(name) for name in wide.names][4:6] == ["a 1", "b 0.0625"]
         block = D[1][np.ix_(rows, train)]
@@ -124,7 +126,7 @@ def test_the_verdict_on_an_interior_t_follows_from_the_curve(best, verdict):
         return 0.9 + noise - (0.0 if t is None else 0.002 * abs(t - best))
 
     results = filled(cskl_toy.PROTOCOL, score)
-    verdicts = cskl_toy.claims(results)
+    verdicts = cskl_toy.PROTOCOL.claims(results)
     assert [v.verdict for v in verdicts[:3]] == [verdict] * 3
     assert f"best t = {best}" in verdicts[0].evidence
     assert verdicts[3].verdict == FAILS  # t by validation is level with the others here
@@ -139,17 +141,17 @@ def test_verdicts_on_caltech_follow_from_wins_and_losses():
         )
 
     results = filled(cskl_caltech.PROTOCOL, score, n_splits=8)
-    found = {v.claim: v for v in cskl_caltech.claims(results)}
+    found = {v.claim: v for v in cskl_caltech.PROTOCOL.claims(results)}
     assert found["pairs: ν-CSKL, t by validation, is better than ℓ2 MKL"].verdict == FAILS
     won = found["pairs: ν-CSKL, t by validation, is better than SimpleMKL"]
     assert won.verdict == HOLDS
     assert "24 wins, 0 ties, 0 losses" in won.evidence
     best = found["one against the rest: CSKL, t by best on test, is better than SimpleMKL"]
     assert "mean accuracy 85.60 against 80.00" in best.evidence
-    ((_, (heads, rows)),) = cskl_caltech.wins(results)
+    ((_, (heads, rows)),) = cskl_caltech.PROTOCOL.tables(results)
     assert len(rows) == 12  # two methods on pairs, one against the rest; two choices of t; two rivals
     assert all(len(row) == len(heads) for row in rows)
-    saturated = cskl_caltech.claims(results)[-1]
+    saturated = cskl_caltech.PROTOCOL.claims(results)[-1]
     assert saturated.verdict in (FAILS, IN_PART)  # t = 4 is 0.8 points below t = 8
     for draw in cskl_caltech.PROTOCOL.figures:
         assert render(draw, results, dpi=30) is not None

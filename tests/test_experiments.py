@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from multikernel.cli import main
 from multikernel.compare.tuning import accuracy
-from multikernel.experiments import Course, Entry, Protocol, Task, Verdict, all_protocols, reproduce
+from multikernel.experiments import Course, Entry, Protocol, Task, Verdict, all_protocols, protocols, reproduce
 from multikernel.experiments.archives import Archives, from_distances, from_features, joined, unfold
-from multikernel.experiments.drawing import against_time, gains_over_baseline, score_intervals
+from multikernel.experiments.findings.courses import against_time
+from multikernel.experiments.findings.drawing import pictures
+from multikernel.experiments.findings.score_figures import gains_over_baseline, score_intervals
 from multikernel.experiments.fitting import average_precision, run_entry
 from multikernel.experiments.protocols import flower17, which_p
 from multikernel.experiments.results import Results
+from multikernel.experiments.standins import MAKERS
 from multikernel.experiments.tables import csv_table, tables
 from multikernel.files import DataError
 from multikernel.kernels import RBF
 
 N_CLASSES, PER_CLASS = 3, 24
+PROTOCOL_FILES = sorted(Path(protocols.__path__[0]).glob("[a-z]*.py"))
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +209,24 @@ def test_every_protocol_names_registered_methods_and_thins_its_grids():
         assert all(course.like in keys for course in protocol.course)
 
 
+@pytest.mark.parametrize("path", PROTOCOL_FILES, ids=lambda path: path.stem)
+def test_a_protocol_file_is_short_and_declares_data_methods_splits_and_metric(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") < 100
+    assert not {"HOLDS", "FAILS", "set_xlabel", "add_subplot"} & set(re.findall(r"\w+", text))  # findings do that
+    protocol = importlib.import_module(f"{protocols.__name__}.{path.stem}").PROTOCOL
+    assert protocol.name == path.stem.replace("_", "-")
+    assert all(
+        (protocol.title, protocol.about, protocol.source, protocol.entries, protocol.settings, protocol.metric)
+    )
+    assert protocol.n_splits >= protocol.quick_splits >= 1
+    assert set(protocol.files) <= set(MAKERS)
+    drawn = pictures(Results(protocol))
+    assert len({picture.name for picture in drawn}) == len(drawn) > 0
+    assert all(picture.caption for picture in drawn)
+    assert protocol.claims(Results(protocol)) == [] or protocol.name == "which-p"  # nothing is said of nothing
+
+
 def test_verdicts_follow_from_the_figures():
     protocol = replace(which_p.PROTOCOL, settings=["data"], n_splits=3)
     results = Results(protocol)
@@ -212,11 +237,11 @@ def test_verdicts_follow_from_the_figures():
                 results.cells["data", split, key] = {"scores": [score + 0.01 * split], "n_test": 100}
 
     fill({"average": 0.7, "1": 0.8, "1.25": 0.75, "2": 0.7, "4": 0.7, "∞": 0.7})
-    sparse, dense, _ = which_p.claims(results)
+    sparse, dense, _ = which_p.PROTOCOL.claims(results)
     assert sparse.verdict == "holds"
     assert dense.verdict == "does not hold here"
     fill({"average": 0.8, "1": 0.7, "1.25": 0.75, "2": 0.8, "4": 0.8, "∞": 0.8})
-    sparse, dense, _ = which_p.claims(results)
+    sparse, dense, _ = which_p.PROTOCOL.claims(results)
     assert sparse.verdict == "does not hold here"
     assert dense.verdict == "holds"
     mean, deviation, count = results.difference("2", "1")

@@ -8,10 +8,10 @@ from test_experiments_runs import filled
 
 from multikernel.compare.tuning import accuracy
 from multikernel.estimators.registry import available
-from multikernel.experiments.drawing import render
+from multikernel.experiments.findings.drawing import render
+from multikernel.experiments.findings.ranks import critical_difference, score_and_time
 from multikernel.experiments.fitting import average_precision
 from multikernel.experiments.protocols import grand
-from multikernel.experiments.ranks import critical_difference, score_and_time
 from multikernel.experiments.sets import SETS, task_of
 from multikernel.experiments.standins import StandIns
 
@@ -52,10 +52,10 @@ def scores(better):
 
 
 def test_the_average_is_beaten_only_where_the_test_says_so():
-    nothing = grand.claims(filled(grand.PROTOCOL, scores(()), n_splits=2))
+    nothing = grand.PROTOCOL.claims(filled(grand.PROTOCOL, scores(()), n_splits=2))
     assert nothing[0].verdict == "holds"
     assert "none" in nothing[0].evidence
-    found = grand.claims(filled(grand.PROTOCOL, scores(("mkl-p2",)), n_splits=2))
+    found = grand.PROTOCOL.claims(filled(grand.PROTOCOL, scores(("mkl-p2",)), n_splits=2))
     assert found[0].verdict == "does not hold here"
     assert "MKL, p = 2" in found[0].evidence
     sparse = next(verdict for verdict in found if verdict.claim.startswith("Non-sparse"))

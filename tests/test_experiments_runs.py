@@ -14,7 +14,7 @@ import pytest
 
 from multikernel.cli import main
 from multikernel.experiments import Course, all_protocols, reproduce
-from multikernel.experiments.against import over_splits, ranked
+from multikernel.experiments.findings.against import over_splits, ranked
 from multikernel.experiments.protocol import Entry
 from multikernel.experiments.protocols import flower17, which_p
 from multikernel.experiments.results import Results

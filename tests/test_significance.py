@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from multikernel.experiments.significance import holm, paired_t, ranking, sign_test
+from multikernel.experiments.findings.significance import holm, paired_t, ranking, sign_test
 
 
 def test_without_sizes_the_paired_test_is_scipys():

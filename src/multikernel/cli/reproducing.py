@@ -82,12 +82,12 @@ def run_reproduce(options: argparse.Namespace) -> int:
 
 
 def _print_list(known: dict[str, Any]) -> None:
-    from multikernel.experiments.times import expected, minutes_of
+    from multikernel.experiments.times import expected
 
     width = max(map(len, known))
     for name, protocol in known.items():
-        minutes = minutes_of(protocol)
-        needs = [*([f"{minutes:.0f} min"] if minutes is not None else []), ", ".join(protocol.files) or "no archives"]
+        minutes = [] if protocol.minutes is None else [f"{protocol.minutes:.0f} min"]
+        needs = [*minutes, ", ".join(protocol.files) or "no archives"]
         print(f"{name:<{width}}  {protocol.title} ({'; '.join(needs)})")
     print(expected(list(known.values())))
 

@@ -22,14 +22,16 @@ CALTECH_LEVELS: Levels = {
 CALTECH_PYRAMIDS = ("sift", "csift", "ssim", "phog180", "phog360", "lbp1", "lbp3")
 
 
-def kernels_of(archive: Mapping[str, NDArray], levels: Levels, pyramids: Sequence[str] = ()) -> tuple[NDArray, list]:
+def kernels_of(
+    archive: Mapping[str, NDArray], levels: Levels, pyramids: Sequence[str] = (), *, gist: bool = True
+) -> tuple[NDArray, list]:
     """χ² kernels on levels of the grids of histograms and on whole pyramids of them, and an RBF on gist.
 
     Returns the columns of all views, and the kernels on them.
     """
     from multikernel.kernels import RBF, ChiSquared, SpatialPyramid
 
-    X, columns = a.joined(archive, [*levels, "gist"])
+    X, columns = a.joined(archive, [*levels, *(["gist"] if gist else [])])
     sides = {view: round(math.sqrt(archive[view].shape[1])) for view in levels}
     kernels: list = []
     for view, grids in levels.items():
@@ -42,10 +44,12 @@ def kernels_of(archive: Mapping[str, NDArray], levels: Levels, pyramids: Sequenc
     for view in pyramids:
         chosen, side = tuple(levels[view]), sides[view]
         kernels.append(SpatialPyramid(levels=chosen, grid=side, columns=columns[view], name=f"{view} pyramid"))
-    return X, [*kernels, RBF(columns=columns["gist"], name="gist")]
+    return X, [*kernels, *([RBF(columns=columns["gist"], name="gist")] if gist else [])]
 
 
-def distances_of(archive: Mapping[str, NDArray], rows: NDArray, levels: Levels, pyramids: Sequence[str] = ()) -> Any:
+def distances_of(
+    archive: Mapping[str, NDArray], rows: NDArray, levels: Levels, pyramids: Sequence[str] = (), *, gist: bool = True
+) -> Any:
     """What is in the exponents of `kernels_of` between the images ``rows``, shape (F, n, n), and the kernels' names.
 
     Distances do not depend on which images are for training, so they serve all splits;
@@ -54,7 +58,7 @@ def distances_of(archive: Mapping[str, NDArray], rows: NDArray, levels: Levels, 
     from multikernel.gram import family_stack
     from multikernel.kernels import KernelFamily
 
-    X, kernels = kernels_of(archive, levels, pyramids)
+    X, kernels = kernels_of(archive, levels, pyramids, gist=gist)
     X = np.ascontiguousarray(X[rows])
     stack = family_stack(KernelFamily.fit(kernels, X), X)
     return exponents(stack.to_array()), [str(name) for name in stack.names]
@@ -84,3 +88,16 @@ def caltech39(archives: a.Archives, train: NDArray, test: NDArray, kernels: NDAr
     chosen = np.arange(len(names)) if kernels is None else np.sort(kernels)
     place = np.searchsorted(rows, train), np.searchsorted(rows, test)
     return a.from_distances([distances[k] for k in chosen], [names[k] for k in chosen], *place)
+
+
+def at_widths(stack: Any, widths: Sequence[float]) -> Any:
+    """Kernels exp(−D / mean D) at several widths, those of a descriptor side by side.
+
+    exp(−D / (w · mean D)) is the kernel of width 1 to the power 1 / w.
+    """
+    from multikernel.gram import DenseStack
+
+    powers = np.stack([kernel ** np.float32(1 / w) for kernel in stack.to_array() for w in widths])
+    names = [f"{str(name).split()[0]} {w:g}" for name in stack.names for w in widths]
+    ones = None if stack.symmetric else np.ones((len(names), len(stack)))
+    return DenseStack(powers, names, symmetric=stack.symmetric, self_similarity=ones)

@@ -169,9 +169,10 @@ class Protocol:
         Published figures for that row, by key of the entry.
     course : sequence of Course
     figures : sequence of callables
-        Called with the results and a matplotlib figure to draw on; the name of the function names the file.
+        Each a :class:`~multikernel.experiments.findings.drawing.Picture`, or a function of the results and a
+        matplotlib figure to draw on, whose name is that of the file and whose docstring begins with the caption.
     claims : callable
-        Returns the verdicts, given the results.
+        Returns the verdicts, given the results; see :func:`~multikernel.experiments.findings.verdicts.verdicts_on`.
     minutes : float, optional
         What a full run takes on two cores, about.
     tables : callable

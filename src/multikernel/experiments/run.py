@@ -258,22 +258,20 @@ def _course_facts(course: Course, chosen: dict[str, Any]) -> dict[str, Any]:
 
 def write(results: Results, folder: Path) -> None:
     """Write tables, figures and page, each file completely or not at all."""
-    from multikernel.experiments.drawing import render
+    from multikernel.experiments.findings.drawing import pictures, render
     from multikernel.experiments.page import page
     from multikernel.experiments.saved import save
     from multikernel.experiments.tables import csv_table, markdown_page
 
     images: dict[str, tuple[str, bytes]] = {}
-    for draw in results.protocol.figures:
-        name = draw.__name__
-        rendered = render(draw, results)
+    for picture in pictures(results):
+        rendered = render(picture, results)
         if rendered is None:
             continue
         for kind, data in rendered.items():
-            with atomic_write(folder / f"{name}.{kind}") as stream:
+            with atomic_write(folder / f"{picture.name}.{kind}") as stream:
                 stream.write(data)
-        caption = " ".join((draw.__doc__ or name).split("\n\n")[0].split())
-        images[name] = caption, rendered["png"]
+        images[picture.name] = picture.caption, rendered["png"]
     save(results, folder)
     write_text(folder / "table.csv", csv_table(results))
     write_text(folder / "table.md", markdown_page(results, list(images)))

@@ -106,17 +106,16 @@ def _section(name: str, results: Results, figures: Sequence[str]) -> list[str]:
 
 def _figures(name: str, results: Results, folder: Path) -> list[str]:
     """Draw the figures; the lines that show them."""
-    from multikernel.experiments.drawing import render
+    from multikernel.experiments.findings.drawing import pictures, render
 
     lines = []
-    for draw in results.protocol.figures:
-        rendered = render(draw, results, dpi=90)
+    for picture in pictures(results):
+        rendered = render(picture, results, dpi=90)
         if rendered is None:
             continue
-        place = Path("_static", "results", f"{name}-{draw.__name__.replace('_', '-')}.png")
+        place = Path("_static", "results", f"{name}-{picture.name.replace('_', '-')}.png")
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder / place) as stream:
             stream.write(rendered["png"])
-        caption = " ".join((draw.__doc__ or name).split("\n\n")[0].split())
-        lines.append(f"![{caption}]({place.as_posix()})\n\n*{caption}*")
+        lines.append(f"![{picture.caption}]({place.as_posix()})\n\n*{picture.caption}*")
     return lines

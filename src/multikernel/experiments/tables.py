@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from multikernel.compare.results import mean
 from multikernel.compare.table import cells, gap, seconds
-from multikernel.experiments.against import over_settings, over_splits, ranked
+from multikernel.experiments.findings.against import over_settings, over_splits, ranked
+from multikernel.experiments.findings.significance import holm
 from multikernel.experiments.remarks import about_times, remarks
 from multikernel.experiments.results import Results
-from multikernel.experiments.significance import holm
 
 COLUMNS = (
     "setting",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
-from multikernel.experiments.curves import score_by_time
-from multikernel.experiments.drawing import score_intervals
+from multikernel.experiments.findings.score_figures import score_by_time, score_intervals
+from multikernel.experiments.findings.scores import above_and_level, all_gain, always_chosen
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
 from multikernel.experiments.images import CALTECH, caltech39, caltech_split
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
-from multikernel.experiments.results import Results
+from multikernel.experiments.protocol import Entry, Protocol, Task
 
 C = (1.0, 10.0, 100.0)
 GROUP_NORMS = (1.01, 1.05, 1.25)
@@ -24,33 +24,35 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     return Task(training, testing, y[train], y[test], inner_folds(y[train], 3, split)[:1])
 
 
-def claims(results: Results) -> list[Verdict]:
-    found = {entry.key: 100 * results.score(entry.key) for entry in results.entries_done()}
-    verdicts = []
-    if {"sdca", "mkl-class", "lp-beta"} <= set(found):
-        ahead, to_margin = (100 * results.difference("sdca", key)[0] for key in ("mkl-class", "lp-beta"))
-        verdict = (
-            HOLDS if ahead > 0 and abs(to_margin) <= 1.5 else IN_PART if ahead > 0 or to_margin > -1.5 else FAILS
-        )
-        text = f"OBSCURE's problem {found['sdca']:.1f}: {ahead:+.1f} to MKL per class, {to_margin:+.1f} to LP-β"
-        claim = "OBSCURE outperforms MKL (SILP) and is comparable to LP-β"
-        verdicts.append(Verdict(claim, "OJC10, sect. 4.2", verdict, text))
-        norms = [r["parameters"][0]["p"] for r in results.records("all", "sdca")]
-        smallest = sum(p == GROUP_NORMS[0] for p in norms)
-        verdict = HOLDS if smallest == len(norms) else IN_PART if smallest else FAILS
-        text = "p chosen by validation: " + ", ".join(f"{p:g}" for p in norms)
-        verdicts.append(Verdict("The smallest p is best for OBSCURE", "OJC10, sect. 4.2", verdict, text))
-    if {"average", "mkl", "mkl-p"} <= set(found):
-        learnt = [key for key in ("mkl", "mkl-p", "sdca", "mkfda") if key in found]
-        gains = {key: 100 * results.difference(key, "average")[0] for key in learnt}
-        won = sum(gain > 0.5 for gain in gains.values())
-        verdict = HOLDS if won == len(gains) else IN_PART if won else FAILS
-        text = f"average {found['average']:.1f}; " + ", ".join(f"{key} {gain:+.1f}" for key, gain in gains.items())
-        verdicts.append(
-            Verdict("Learning weights beats averaging 39 uneven kernels", "often expected", verdict, text)
-        )
-    return verdicts
-
+CLAIMS = verdicts_on(
+    Claim(
+        "OBSCURE outperforms MKL (SILP) and is comparable to LP-β",
+        "OJC10, sect. 4.2",
+        above_and_level,
+        needs=("sdca", "mkl-class", "lp-beta"),
+        key="sdca",
+        title="OBSCURE's problem",
+        below=("mkl-class", "MKL per class"),
+        level=("lp-beta", "LP-β"),
+    ),
+    Claim(
+        "The smallest p is best for OBSCURE",
+        "OJC10, sect. 4.2",
+        always_chosen,
+        needs=("sdca", "mkl-class", "lp-beta"),
+        key="sdca",
+        name="p",
+        value=GROUP_NORMS[0],
+    ),
+    Claim(
+        "Learning weights beats averaging 39 uneven kernels",
+        "often expected",
+        all_gain,
+        needs=("average", "mkl", "mkl-p"),
+        keys=("mkl", "mkl-p", "sdca", "mkfda"),
+        baseline="average",
+    ),
+)
 
 PROTOCOL = Protocol(
     name="caltech",
@@ -84,5 +86,5 @@ PROTOCOL = Protocol(
     ),
     task=task,
     figures=(score_intervals, score_by_time),
-    claims=claims,
+    claims=CLAIMS,
 )

@@ -9,10 +9,12 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
-from multikernel.experiments.drawing import score_by_setting
+from multikernel.experiments.findings.norms import sparse_is_robust
+from multikernel.experiments.findings.score_figures import score_by_setting
+from multikernel.experiments.findings.scores import on_top_everywhere
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
 from multikernel.experiments.images import CALTECH, caltech_split, distances_of
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
-from multikernel.experiments.results import Results
+from multikernel.experiments.protocol import Entry, Protocol, Task
 from multikernel.experiments.sets import CALTECH_ONE_LEVEL
 
 C = (1.0, 10.0, 100.0)
@@ -40,38 +42,22 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     return Task(training, testing, y[train], y[test], inner_folds(y[train], 3, split)[:1])
 
 
-def claims(results: Results) -> list[Verdict]:
-    if len(results.entries_done()) < len(results.protocol.entries):
-        return []
-    settings = results.protocol.settings
-    fixed = [entry.key for entry in results.protocol.entries if entry.key != "fda-p"]
-    leads = {s: results.score("fda-p", s) - max(results.score(key, s) for key in fixed) for s in settings}
-    won = sum(lead >= 0 for lead in leads.values())
-    verdict = HOLDS if won == len(leads) else IN_PART if won else FAILS
-    text = ", ".join(f"{s}: {100 * lead:+.1f}" for s, lead in leads.items())
-    losses = {
-        e.key: 100 * (results.score(e.key, settings[-1]) - results.score(e.key, settings[0]))
-        for e in results.protocol.entries
-    }
-    sparse, dense = max(losses["fda-1"], losses["svm-1"]), min(losses["fda-2"], losses["fda-∞"], losses["svm-∞"])
-    robust = HOLDS if min(losses["fda-1"], losses["svm-1"]) > dense + 1 and dense < -1 else IN_PART
-    robust = FAILS if sparse <= dense else robust
-    evidence = ", ".join(f"{key} {value:+.1f}" for key, value in losses.items())
-    return [
-        Verdict(
-            "ℓp MK-FDA is on top at every level of noise",
-            "YMBCK10, Figure 3",
-            verdict,
-            f"lead over the best fixed norm, in points, by noise kernels: {text}",
-        ),
-        Verdict(
-            "p = 1 is robust to noise kernels, p = 2 and ∞ are not",
-            "YMBCK10, Figure 3",
-            robust,
-            f"change from {settings[0]} to {settings[-1]} noise kernels: {evidence}",
-        ),
-    ]
-
+CLAIMS = verdicts_on(
+    Claim(
+        "ℓp MK-FDA is on top at every level of noise",
+        "YMBCK10, Figure 3",
+        on_top_everywhere,
+        key="fda-p",
+        words="lead over the best fixed norm",
+    ),
+    Claim(
+        "p = 1 is robust to noise kernels, p = 2 and ∞ are not",
+        "YMBCK10, Figure 3",
+        sparse_is_robust,
+        sparse=("fda-1", "svm-1"),
+        dense=("fda-2", "fda-∞", "svm-∞"),
+    ),
+)
 
 PROTOCOL = Protocol(
     name="caltech-noise",
@@ -92,5 +78,5 @@ PROTOCOL = Protocol(
     quick_settings=("0", "4", "10"),
     setting_title="noise kernels",
     figures=(score_by_setting,),
-    claims=claims,
+    claims=CLAIMS,
 )

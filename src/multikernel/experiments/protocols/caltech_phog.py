@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
-from multikernel.experiments.drawing import along
+from multikernel.experiments.findings.drawing import Picture
+from multikernel.experiments.findings.norms import better_than_last, one_kernel_left
+from multikernel.experiments.findings.score_figures import score_by_parameter
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
 from multikernel.experiments.images import CALTECH, caltech_split
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
+from multikernel.experiments.protocol import Entry, Protocol, Task
 from multikernel.experiments.protocols.flower17 import GROUP_NORMS
-from multikernel.experiments.results import Results
 from multikernel.kernels import ChiSquared, SpatialPyramid
 
 C = (1.0, 10.0, 100.0, 1000.0)
+NORMS = {f"p{p:g}": p for p in GROUP_NORMS}  # by key
 SIDE = 8
 
 
@@ -28,35 +29,12 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     return Task(training, testing, y[train], y[test], inner_folds(y[train], 3, split)[:1])
 
 
-def effect_of_p(results: Results, figure) -> None:
-    """Accuracy against OBSCURE's group norm p, with the average and the best single kernel."""
-    if results.entries_done():
-        values = {f"p{p:g}": p for p in GROUP_NORMS}
-        along(results, figure.add_subplot(), values, "group norm p", ("average", "best"))
-
-
-def claims(results: Results) -> list[Verdict]:
-    scores = {p: 100 * results.score(f"p{p:g}") for p in GROUP_NORMS if results.scores(f"p{p:g}")}
-    if len(scores) < len(GROUP_NORMS):
-        return []
-    best = max(scores, key=lambda p: scores[p])
-    gain, deviation, count = results.difference(f"p{best:g}", "p2")
-    error = 0.0 if count < 2 else deviation / count**0.5
-    verdict = FAILS if best == 2.0 else HOLDS if gain > max(2 * error, 0.0) and best < 2 else IN_PART
-    text = ", ".join(f"p = {p:g}: {score:.1f}" for p, score in scores.items())
-    used = {p: np.mean([r["weights"][0] for r in results.records("all", f"p{p:g}")], axis=0) for p in (1.01, 2.0)}
-    shares = ", ".join(f"{100 * share:.0f}" for share in used[1.01])
-    few = HOLDS if (used[1.01] > 0.05).sum() == 1 else IN_PART if (used[1.01] > 0.05).sum() < 4 else FAILS
-    return [
-        Verdict("By changing p it is possible to improve on p = 2, the sum", "OJC10, Figure 2", verdict, text),
-        Verdict(
-            "As p goes to 1, three of the four kernels vanish",
-            "OJC10, sect. 4.2",
-            few,
-            f"shares of the weights at p = 1.01, in percent: {shares}",
-        ),
-    ]
-
+CLAIMS = verdicts_on(
+    Claim(
+        "By changing p it is possible to improve on p = 2, the sum", "OJC10, Figure 2", better_than_last, norms=NORMS
+    ),
+    Claim("As p goes to 1, three of the four kernels vanish", "OJC10, sect. 4.2", one_kernel_left, norms=NORMS),
+)
 
 PROTOCOL = Protocol(
     name="caltech-phog",
@@ -69,14 +47,21 @@ PROTOCOL = Protocol(
         Entry("average", "average", "average", grid={"C": C}),
         Entry("best", "best", "best single kernel", grid={"C": C}),
         *(
-            Entry(
-                f"p{p:g}", "obscure", f"OBSCURE, p = {p:g}", {"p": p, "solver": "sdca", "random_state": 0}, {"C": C}
-            )
-            for p in GROUP_NORMS
+            Entry(key, "obscure", f"OBSCURE, p = {p:g}", {"p": p, "solver": "sdca", "random_state": 0}, {"C": C})
+            for key, p in NORMS.items()
         ),
     ),
     task=task,
-    figures=(effect_of_p,),
-    claims=claims,
+    figures=(
+        Picture(
+            "effect_of_p",
+            score_by_parameter,
+            "Accuracy against OBSCURE's group norm p, with the average and the best single kernel.",
+            values=NORMS,
+            name="group norm p",
+            baselines=("average", "best"),
+        ),
+    ),
+    claims=CLAIMS,
     minutes=5,
 )

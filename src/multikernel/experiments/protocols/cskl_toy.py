@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
-from multikernel.experiments.drawing import plain, style
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
-from multikernel.experiments.results import Results
-from multikernel.experiments.sparsity import (
-    draw_along_t,
-    draw_levels,
-    entries_along_t,
-    scores_along_t,
-    used_along_t,
-)
+from multikernel.experiments.findings.along_t import best_inside, kernels_against_t, score_against_t
+from multikernel.experiments.findings.drawing import Picture
+from multikernel.experiments.findings.scores import ahead_of_several
+from multikernel.experiments.findings.sparsity import entries_along_t
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
+from multikernel.experiments.protocol import Entry, Protocol, Task
+from multikernel.kernels import RBF, Polynomial
 
 TS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18)
 # two widths of the Gaussian kernels, in deviations of a class: the paper leaves them blank
 WIDTHS = {"narrow": (0.1, 0.5), "middle": (0.5, 2.0), "wide": (2.0, 8.0)}
+PANELS = {name: f"Gaussian widths {low:g} and {high:g}" for name, (low, high) in WIDTHS.items()}
 DEGREES = (1, 3)
 LINES = {"cskl": "CSKL", "nu": "ν-CSKL", "exact": "exactly t kernels"}
 LEVELS = {"simple": "SimpleMKL", "l2": "ℓ2 MKL", "validated": "CSKL, t by validation"}
@@ -44,8 +40,6 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
 
 def kernels_of(widths: tuple[float, float]) -> list:
     """Two Gaussian and two polynomial kernels on each dimension and on all three; two Gaussian ones on noise."""
-    from multikernel.kernels import RBF, Polynomial
-
     kernels: list = []
     for name, columns in (("1", [0]), ("2", [1]), ("3", [2]), ("all", [0, 1, 2])):
         kernels += [RBF(gamma=0.5 / w**2, columns=columns, name=f"Gaussian {w:g}, {name}") for w in widths]
@@ -56,77 +50,17 @@ def kernels_of(widths: tuple[float, float]) -> list:
     return [*kernels, *noise]
 
 
-def accuracy_against_t(results: Results, figure) -> None:
-    """Accuracy against t for each choice of widths, mean ± one standard error over seeds [GMSB11, Figure 1]."""
-    settings = [s for s in results.protocol.settings if scores_along_t(results, "cskl", TS, [s]).size]
-    if not settings:
-        return
-    figure.set_size_inches(3.6 * len(settings) + 1.5, 4.2)
-    for axes, setting in zip(np.atleast_1d(figure.subplots(1, len(settings))), settings):
-        draw_along_t(results, axes, LINES, TS, [setting])
-        draw_levels(results, axes, LEVELS, [setting])
-        axes.set_title(f"Gaussian widths {WIDTHS[setting][0]:g} and {WIDTHS[setting][1]:g}", fontsize=10)
-    handles: dict = {}
-    for axes in figure.axes:
-        handles |= dict(zip(*reversed(axes.get_legend_handles_labels())))
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
-
-
-def kernels_against_t(results: Results, figure) -> None:
-    """Kernels with a weight against t, mean over seeds; dotted: t itself."""
-    settings = results.protocol.settings
-    if not scores_along_t(results, "cskl", TS, settings).size:
-        return
-    axes = figure.add_subplot()
-    for k, (key, title) in enumerate(LINES.items()):
-        axes.plot(TS, used_along_t(results, key, TS, settings), label=title, **style(k))
-    axes.plot(TS, TS, ":", color="black")
-    axes.set(xlabel="t", ylabel="kernels with a weight")
-    plain(axes)
-    axes.legend(frameon=False)
-
-
-def claims(results: Results) -> list[Verdict]:
-    """Does an interior t beat both ends, by how much, and does validation find it?"""
-    verdicts = []
-    for key, title in LINES.items():
-        found, parts = [], []
-        for setting in results.protocol.settings:
-            scores = 100 * scores_along_t(results, key, TS, [setting])
-            if not scores.size:
-                continue
-            best = int(scores.mean(axis=1).argmax())
-            end = int(scores[[0, -1]].mean(axis=1).argmax())
-            lead = scores[best] - scores[[0, -1]][end]
-            error = float(lead.std(ddof=1)) / math.sqrt(len(lead)) if len(lead) > 1 else 0.0
-            interior = 0 < best < len(TS) - 1
-            found.append(interior and float(lead.mean()) > 2 * error)
-            parts.append(
-                f"{setting}: best t = {TS[best]} ({scores[best].mean():.2f}), t = 1 {scores[0].mean():.2f}, t = 18 "
-                f"{scores[-1].mean():.2f}, lead {lead.mean():+.2f} ± {error:.2f}"
-            )
-        if found:
-            verdict = HOLDS if all(found) else IN_PART if any(found) else FAILS
-            claim = f"{title}: a t between 1 and 18 is better than both ends"
-            verdicts.append(Verdict(claim, "GMSB11, Figure 1", verdict, "; ".join(parts)))
-    return verdicts + _validated(results)
-
-
-def _validated(results: Results) -> list[Verdict]:
-    parts, leads = [], []
-    for setting in results.protocol.settings:
-        for other, title in (("simple", "SimpleMKL"), ("l2", "ℓ2 MKL")):
-            lead, deviation, count = results.difference("validated", other, setting)
-            if count > 1:
-                leads.append(lead > 2 * deviation / math.sqrt(count))
-                error = 100 * deviation / math.sqrt(count)
-                parts.append(f"{setting}, against {title} {100 * lead:+.2f} ± {error:.2f}")
-    if not parts:
-        return []
-    verdict = HOLDS if all(leads) else IN_PART if any(leads) else FAILS
-    claim = "CSKL with t chosen by validation is better than sparse and non-sparse MKL"
-    return [Verdict(claim, "GMSB11, sect. 5.2", verdict, "; ".join(parts))]
-
+INSIDE = "a t between 1 and 18 is better than both ends"
+CLAIMS = verdicts_on(
+    *(Claim(f"{title}: {INSIDE}", "GMSB11, Figure 1", best_inside, key=key, ts=TS) for key, title in LINES.items()),
+    Claim(
+        "CSKL with t chosen by validation is better than sparse and non-sparse MKL",
+        "GMSB11, sect. 5.2",
+        ahead_of_several,
+        key="validated",
+        others={"simple": "SimpleMKL", "l2": "ℓ2 MKL"},
+    ),
+)
 
 PROTOCOL = Protocol(
     name="cskl-toy",
@@ -152,7 +86,10 @@ PROTOCOL = Protocol(
     setting_title="widths",
     n_splits=10,
     quick_splits=2,
-    figures=(accuracy_against_t, kernels_against_t),
-    claims=claims,
+    figures=(
+        Picture("accuracy_against_t", score_against_t, lines=LINES, levels=LEVELS, ts=TS, panel_titles=PANELS),
+        Picture("kernels_against_t", kernels_against_t, lines=LINES, ts=TS),
+    ),
+    claims=CLAIMS,
     minutes=2.5,
 )

@@ -7,17 +7,17 @@ import math
 import numpy as np
 
 from multikernel.experiments.archives import Archives, from_distances, unfold
-from multikernel.experiments.curves import race
-from multikernel.experiments.drawing import against_time, score_intervals
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Course, Entry, Protocol, Task, Verdict
-from multikernel.experiments.results import Results
+from multikernel.experiments.findings.courses import against_time, race
+from multikernel.experiments.findings.score_figures import score_intervals
+from multikernel.experiments.findings.scores import ahead_of_all, alike
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
+from multikernel.experiments.protocol import Course, Entry, Protocol, Task
 
 C = (1.0, 10.0, 100.0, 1000.0)
 WEIGHT_NORMS = (1.0, 1.0 + 2**-4, 1.25, 1.5, 2.0, 4.0, math.inf)
 GROUP_NORMS = (1.01, 1.05, 1.10, 1.25, 1.50, 1.75, 2.0)  # [OJC10, sect. 4]
 FISHER_NORMS = (1.0, *(1.0 + 2.0**-k for k in range(6, 0, -1)), 2.0, 3.0, 4.0, 8.0, 1e6)  # [YMBCK10, sect. 4.1]
 REGS = tuple(np.logspace(-8, 1, 10).tolist())
-TABLE = "[YMBCK10, Table 3]"
 FILE = "flower17_dist.npz"
 
 
@@ -32,6 +32,8 @@ def task(archives: Archives, setting: str, split: int, quick: bool) -> Task:
     return Task(training, testing, y[both], y[test], [fold])
 
 
+OBSCURE = {"solver": "obscure", "max_iter": 300, "tol": 1e-2, "random_state": 0}
+SDCA = {"solver": "sdca", "tol": 5e-3, "random_state": 0}
 ENTRIES = (
     Entry("average", "average", "average", grid={"C": C}, published="84.9 ± 1.9"),
     Entry("product", "product", "product", grid={"C": C}, published="85.5 ± 1.2"),
@@ -39,20 +41,8 @@ ENTRIES = (
     Entry("mkl", "mkl", "MKL, p = 1", grid={"C": C}, published="85.2 ± 1.5"),
     Entry("mkl-p", "mkl", "ℓp MKL", grid={"p": WEIGHT_NORMS, "C": C}),
     Entry("mkfda", "mkfda", "ℓp MK-FDA", grid={"p": FISHER_NORMS, "reg": REGS}, published="86.7 ± 1.2"),
-    Entry(
-        "obscure",
-        "obscure",
-        "OBSCURE, stochastic",
-        params={"solver": "obscure", "max_iter": 300, "tol": 1e-2, "random_state": 0},
-        grid={"p": GROUP_NORMS, "C": C},
-    ),
-    Entry(
-        "sdca",
-        "obscure",
-        "OBSCURE's problem, sdca",
-        params={"solver": "sdca", "tol": 5e-3, "random_state": 0},
-        grid={"p": GROUP_NORMS, "C": C},
-    ),
+    Entry("obscure", "obscure", "OBSCURE, stochastic", OBSCURE, {"p": GROUP_NORMS, "C": C}),
+    Entry("sdca", "obscure", "OBSCURE's problem, sdca", SDCA, {"p": GROUP_NORMS, "C": C}),
     Entry("ufo", "ufo", "UFO-MKL", {"random_state": 0}, {"C": C}),
     Entry("cg-boost", "cg-boost", "CG-Boost", {}, {"C": C}, published="84.8 ± 2.2"),
     # its own folds give the scores to combine: the validation set alone would leave most samples without
@@ -74,29 +64,21 @@ COURSES = (
 )
 
 
-def claims(results: Results) -> list[Verdict]:
-    found = {entry.key: 100 * results.score(entry.key) for entry in results.entries_done()}
-    combined = {key: value for key, value in found.items() if key != "best"}
-    verdicts = []
-    if "mkfda" in found and len(combined) > 1:
-        rival = max((key for key in combined if key != "mkfda"), key=lambda key: combined[key])
-        lead, deviation, _ = (100 * v for v in results.difference("mkfda", rival))
-        verdict = FAILS if lead <= 0 else HOLDS if not lead < deviation else IN_PART
-        text = f"MK-FDA {found['mkfda']:.1f}, best of the others ({rival}) {found[rival]:.1f}: {lead:+.1f} points"
-        verdicts.append(Verdict("ℓp MK-FDA is better than all others", "YMBCK10, Table 3", verdict, text))
-    # CG-Boost is not among the methods of that comparison
-    combined = {key: value for key, value in combined.items() if key != "cg-boost"}
-    if len(combined) > 2:
-        low, high = min(combined, key=lambda k: combined[k]), max(combined, key=lambda k: combined[k])
-        width = combined[high] - combined[low]
-        spread = 100 * results.spread("average", "all")
-        verdict = HOLDS if width <= max(spread, 1.0) else IN_PART if width <= 2 * max(spread, 1.0) else FAILS
-        text = f"from {combined[low]:.1f} ({low}) to {combined[high]:.1f} ({high}); ± {spread:.1f} over splits"
-        text += f"; CG-Boost, which is not in that comparison, {found['cg-boost']:.1f}" if "cg-boost" in found else ""
-        verdicts.append(Verdict("All ways of combining achieve similar results", "OJC10, sect. 4.1", verdict, text))
-    claim = "OBSCURE converges much faster than Pegasos", "OJC10, Figure 1"
-    return [*verdicts, *race(results, "obscure", "pegasos", 0.05, *claim)]
-
+BESIDE = {"cg-boost": "CG-Boost, which is not in that comparison,"}
+CLAIMS = verdicts_on(
+    Claim(
+        "ℓp MK-FDA is better than all others",
+        "YMBCK10, Table 3",
+        ahead_of_all,
+        key="mkfda",
+        title="MK-FDA",
+        without=("best",),
+    ),
+    Claim(
+        "All ways of combining achieve similar results", "OJC10, sect. 4.1", alike, without=("best",), beside=BESIDE
+    ),
+    Claim("OBSCURE converges much faster than Pegasos", "OJC10, Figure 1", race, key="obscure", rival="pegasos"),
+)
 
 PROTOCOL = Protocol(
     name="flower17",
@@ -104,11 +86,12 @@ PROTOCOL = Protocol(
     about="Seven kernels exp(−D / mean D) on three given splits of 1360 images. Parameters are chosen on the "
     "validation samples, then the method is fitted to training and validation samples (1020) and scored on 340. "
     "Descriptors and splits are not those of the papers, so published figures are comparable, not identical.",
-    source=f"{TABLE}, [OJC10, Figure 1]",
+    source="[YMBCK10, Table 3], [OJC10, Figure 1]",
     files=(FILE,),
     entries=ENTRIES,
     task=task,
     course=COURSES,
     figures=(score_intervals, against_time),
-    claims=claims,
+    claims=CLAIMS,
+    minutes=9,
 )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from multikernel.estimators.registry import available
 from multikernel.experiments import archives as a
-from multikernel.experiments.against import over_settings, ranked, sign_verdict
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
-from multikernel.experiments.ranks import critical_difference, score_and_time
-from multikernel.experiments.results import Results
+from multikernel.experiments.findings.against import better_over_settings
+from multikernel.experiments.findings.ranks import critical_difference, hard_to_beat, score_and_time
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
+from multikernel.experiments.protocol import Entry, Protocol, Task
 from multikernel.experiments.sets import SETS, task_of
-from multikernel.experiments.significance import holm
 
 # axes of the grids, in place of those of the registry: three values each, two where there are two axes
 GRID = {"C": (1.0, 10.0, 100.0), "reg": (1e-4, 1e-2, 1.0), "nu": (0.1, 0.3, 0.6)}
@@ -40,30 +37,17 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     return task_of(archives, SETS[setting], split)
 
 
-def claims(results: Results) -> list[Verdict]:
-    found = ranked(results)
-    if found is None:
-        return []
-    titles = {entry.key: entry.title for entry in results.protocol.entries}
-    beaten = {key: over_settings(results, key, "average") for key in found.ranks if key != "average"}
-    corrected = holm({key: test[3] for key, test in beaten.items()})
-    better = [key for key, test in beaten.items() if corrected[key] < 0.05 and test[0] > test[2]]
-    text = f"mean rank {found.ranks.get('average', math.nan):.1f} of {len(found.ranks)}; significantly better "
-    text += f"(sign test, corrected): {', '.join(titles[key] for key in better) or 'none'}"
-    first = next(iter(found.ranks))
-    lead = found.ranks["average"] - found.ranks[first] if "average" in found.ranks else math.nan
-    text += f"; the best rank is that of {titles[first]}, {lead:.1f} ahead (critical {found.critical_difference:.1f})"
-    verdict = HOLDS if not better and lead <= found.critical_difference else IN_PART if not better else FAILS
-    pairs = (
-        ("mkl-p2", "mkl", "Non-sparse MKL (p = 2) is better than p = 1", "KBSZ11"),
-        ("mkfda-p2", "mkl-p2", "MK-FDA is better than MK-SVM, both with p = 2", "YMBCK10, Table 2"),
-        ("lp-beta", "mkl", "LP-β is better than MKL", "GN09"),
-        ("cskl-cv", "mkl", "Choosing how many kernels to use (CSKL) is better than p = 1", "GMSB11"),
-        ("average", "best", "The average kernel is better than the best single one", "GN09"),
-    )
-    verdicts = [sign_verdict(results, *pair) for pair in pairs]
-    return [Verdict("The average kernel is hard to beat", "GN09", verdict, text), *(v for v in verdicts if v)]
-
+BETTER = (
+    ("mkl-p2", "mkl", "Non-sparse MKL (p = 2) is better than p = 1", "KBSZ11"),
+    ("mkfda-p2", "mkl-p2", "MK-FDA is better than MK-SVM, both with p = 2", "YMBCK10, Table 2"),
+    ("lp-beta", "mkl", "LP-β is better than MKL", "GN09"),
+    ("cskl-cv", "mkl", "Choosing how many kernels to use (CSKL) is better than p = 1", "GMSB11"),
+    ("average", "best", "The average kernel is better than the best single one", "GN09"),
+)
+CLAIMS = verdicts_on(
+    Claim("The average kernel is hard to beat", "GN09", hard_to_beat, key="average"),
+    *(Claim(text, source, better_over_settings, key=key, other=other) for key, other, text, source in BETTER),
+)
 
 PROTOCOL = Protocol(
     name="grand",
@@ -83,5 +67,6 @@ PROTOCOL = Protocol(
     mean_row="mean",
     metric="score",
     figures=(critical_difference, score_and_time),
-    claims=claims,
+    claims=CLAIMS,
+    minutes=12,
 )

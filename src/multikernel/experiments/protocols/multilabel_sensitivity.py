@@ -4,64 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from multikernel.experiments import archives as a
-from multikernel.experiments.images import CALTECH, caltech39, caltech_split
-from multikernel.experiments.label_figures import scores_by_budget
-from multikernel.experiments.labels import PerLabelEntry, mean_average_precision, signs_of_classes
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Course, Entry, Protocol, Task, Verdict
-from multikernel.experiments.results import Results
+from multikernel.experiments.archives import Archives
+from multikernel.experiments.findings.courses import alike_at_the_end, ends_are_worst, scores_by_budget
+from multikernel.experiments.findings.drawing import Picture
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
+from multikernel.experiments.images import CALTECH
+from multikernel.experiments.label_sets import caltech_labels
+from multikernel.experiments.labels import PerLabelEntry, mean_average_precision
+from multikernel.experiments.protocol import Course, Entry, Protocol, Task
 
 CLASSES = 34
 BUDGETS = (34, 68, 136, 272, 544, 1088)
 SA = {"C": 10.0, "solver": "sa", "random_state": 0, "tol": 1e-4}
-DELTAS, ETAS = (0.0, 0.2, 0.6, 1.0), (1e-2, 1e-3, 1e-4)  # with η = 0.01 and with δ = 0, as in the paper
+# with η = 0.01 and with δ = 0, as in the paper
+DELTAS = {f"δ={value:g}": value for value in (0.0, 0.2, 0.6, 1.0)}
+ETAS = {f"η={value:g}": value for value in (1e-2, 1e-3, 1e-4)}
+FAMILIES = {"smoothing": list(DELTAS), "steps": [*ETAS, "free"]}
+SHOWN = "Score against SVMs solved: left for four δ with η = 0.01, right for three η with δ = 0 and scale-free steps."
 
 
 def options(**values: float) -> dict[str, Any]:
     return {**SA, "solver_options": values}
 
 
-def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
-    archive = archives.load(CALTECH)
-    train, test = caltech_split(archive, split, 10 if quick else CLASSES)
-    Y = signs_of_classes(archive["y"], np.unique(archive["y"][train]))
-    return Task(*caltech39(archives, train, test), Y[train], Y[test], [])
+def task(archives: Archives, setting: str, split: int, quick: bool) -> Task:
+    return caltech_labels(archives, split, 10 if quick else CLASSES)
 
 
-def claims(results: Results) -> list[Verdict]:
-    final = {key: 100 * record["points"][-1]["score"] for key, record in results.courses.items()}
-    deltas, etas = [f"δ={value:g}" for value in DELTAS], [f"η={value:g}" for value in ETAS]
-    if not set(deltas + etas) <= set(final):
-        return []
-    by_delta, by_eta = ({key: final[key] for key in keys} for keys in (deltas, etas))
-    spread = max(by_delta.values()) - min(by_delta.values())
-    ends = max(by_delta[deltas[0]], by_delta[deltas[-1]]) < min(by_delta[key] for key in deltas[1:-1])
-    close = abs(by_eta[etas[1]] - by_eta[etas[2]])
-    text = ", ".join(f"{key}: {value:.1f}" for key, value in by_delta.items())
-    return [
-        Verdict(
-            "The final accuracy is comparable for different δ, within two points",
-            "BJJ10, Figure 3",
-            HOLDS if spread <= 2.0 else FAILS,
-            text,
-        ),
-        Verdict("The extreme cases δ = 0 and δ = 1 are the worst", "BJJ10, Figure 3", HOLDS if ends else FAILS, text),
-        Verdict(
-            "The accuracy is similar for small steps, η = 0.001 and 0.0001",
-            "BJJ10, Figure 4",
-            HOLDS if close <= 1.0 else IN_PART if close <= 2.0 else FAILS,
-            ", ".join(f"{key}: {value:.1f}" for key, value in by_eta.items()),
-        ),
-    ]
-
-
-def sensitivity(results: Results, figure: Any) -> None:
-    """Score against SVMs solved: left for four δ with η = 0.01, right for three η with δ = 0 and scale-free steps."""
-    panels = {"smoothing": [f"δ={value:g}" for value in DELTAS], "steps": [*(f"η={v:g}" for v in ETAS), "free"]}
-    scores_by_budget(results, figure, panels)
-
+CLAIMS = verdicts_on(
+    Claim(
+        "The final accuracy is comparable for different δ, within two points",
+        "BJJ10, Figure 3",
+        alike_at_the_end,
+        keys=list(DELTAS),
+        close=2.0,
+    ),
+    Claim("The extreme cases δ = 0 and δ = 1 are the worst", "BJJ10, Figure 3", ends_are_worst, keys=list(DELTAS)),
+    Claim(
+        "The accuracy is similar for small steps, η = 0.001 and 0.0001",
+        "BJJ10, Figure 4",
+        alike_at_the_end,
+        keys=list(ETAS)[1:],
+        close=1.0,
+        near=2.0,
+        beside=list(ETAS)[:1],
+    ),
+)
 
 PROTOCOL = Protocol(
     name="multilabel-sensitivity",
@@ -82,12 +70,15 @@ PROTOCOL = Protocol(
     metric="mean average precision",
     course=(
         *(
-            Course(f"δ={v:g}", "ml-mkl", f"δ = {v:g}", "sa", "max", options(eta=1e-2, delta=v), BUDGETS)
-            for v in DELTAS
+            Course(key, "ml-mkl", f"δ = {v:g}", "sa", "max", options(eta=1e-2, delta=v), BUDGETS)
+            for key, v in DELTAS.items()
         ),
-        *(Course(f"η={v:g}", "ml-mkl", f"η = {v:g}", "sa", "max", options(eta=v, delta=0.0), BUDGETS) for v in ETAS),
+        *(
+            Course(key, "ml-mkl", f"η = {v:g}", "sa", "max", options(eta=v, delta=0.0), BUDGETS)
+            for key, v in ETAS.items()
+        ),
         Course("free", "ml-mkl", "scale-free steps, δ = 0.2", "sa", "max", SA, BUDGETS),
     ),
-    figures=(sensitivity,),
-    claims=claims,
+    figures=(Picture("sensitivity", scores_by_budget, SHOWN, families=FAMILIES),),
+    claims=CLAIMS,
 )

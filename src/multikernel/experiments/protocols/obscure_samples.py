@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from multikernel.compare.results import mean
 from multikernel.experiments import archives as a
-from multikernel.experiments.curves import excess, exponent, time_by_size
+from multikernel.experiments.findings.drawing import Picture
+from multikernel.experiments.findings.sizes import excess_is_steady, time_by_size, time_is_linear
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
 from multikernel.experiments.images import CALTECH, caltech39
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
-from multikernel.experiments.results import Results
+from multikernel.experiments.protocol import Entry, Protocol, Task
 from multikernel.kernels import RBF
 
 MFEAT = "mfeat.npz"
@@ -36,45 +34,23 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     return Task(training, testing, y[train], y[test], [])
 
 
-def time_by_samples(results: Results, figure) -> None:
-    """Time of a fit against the number of training samples on log axes, and the exponents fitted to it."""
-    time_by_size(results, figure, PER_CLASS)
-
-
-def exponents(results: Results, key: str) -> dict[str, float]:
-    """Exponent of the time of a fit in the number of samples, for each data set."""
-    found = {}
-    for name, sizes in PER_CLASS.items():
-        done = {s: n for s, n in sizes.items() if s in results.protocol.settings and results.scores(key, s)}
-        found[name] = exponent(list(done.values()), [results.value("fit_seconds", key, s) for s in done])
-    return {name: value for name, value in found.items() if math.isfinite(value)}
-
-
-def claims(results: Results) -> list[Verdict]:
-    slopes = {entry.key: exponents(results, entry.key) for entry in results.protocol.entries}
-    if not all(slopes.values()):
-        return []
-    text = "; ".join(
-        f"{entry.title} " + ", ".join(f"{name} {value:.2f}" for name, value in slopes[entry.key].items())
-        for entry in results.protocol.entries
-    )
-    largest = max(slopes["obscure"].values())
-    linear = HOLDS if largest <= 1.2 else IN_PART if min(slopes["obscure"].values()) <= 1.2 else FAILS
-    settings = [s for sizes in PER_CLASS.values() for s in sizes if s in results.protocol.settings]
-    splits = range(results.protocol.n_splits)
-    far = {s: 100 * mean([excess(results, "obscure", s, k, "sdca") for k in splits]) for s in settings}
-    steady = max(far.values()) <= 2 * max(min(far.values()), 1.0)
-    return [
-        Verdict("Training time is linear in the number of samples", "OJC10, abstract", linear, f"exponents: {text}"),
-        Verdict(
-            "The number of epochs does not have to grow with the samples",
-            "OJC10, sect. 3.1",
-            HOLDS if steady else IN_PART,
-            "objective above the optimum after 100 epochs, in percent: "
-            + ", ".join(f"{s}: {value:.1f}" for s, value in far.items()),
-        ),
-    ]
-
+CLAIMS = verdicts_on(
+    Claim(
+        "Training time is linear in the number of samples",
+        "OJC10, abstract",
+        time_is_linear,
+        key="obscure",
+        families=PER_CLASS,
+    ),
+    Claim(
+        "The number of epochs does not have to grow with the samples",
+        "OJC10, sect. 3.1",
+        excess_is_steady,
+        key="obscure",
+        oracle="sdca",
+        families=PER_CLASS,
+    ),
+)
 
 PROTOCOL = Protocol(
     name="obscure-samples",
@@ -97,7 +73,7 @@ PROTOCOL = Protocol(
     quick_settings=("Caltech 3", "Caltech 6", "mfeat 20", "mfeat 50"),
     setting_title="data, samples a class",
     n_splits=1,
-    figures=(time_by_samples,),
-    claims=claims,
+    figures=(Picture("time_by_samples", time_by_size, families=PER_CLASS),),
+    claims=CLAIMS,
     minutes=3,
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from multikernel.experiments.archives import Archives
-from multikernel.experiments.drawing import gains_over_baseline
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Entry, Protocol, Task, Verdict
-from multikernel.experiments.results import Results
+from multikernel.experiments.findings.score_figures import gains_over_baseline
+from multikernel.experiments.findings.scores import ahead_in_settings
+from multikernel.experiments.findings.verdicts import Claim, verdicts_on
+from multikernel.experiments.protocol import Entry, Protocol, Task
 from multikernel.experiments.sets import SETS as SHARED
 from multikernel.experiments.sets import UCI, DataSet, task_of
 
@@ -26,26 +27,23 @@ def task(archives: Archives, setting: str, split: int, quick: bool) -> Task:
     return task_of(archives, SETS[setting], split, n_folds=3)
 
 
-def claims(results: Results) -> list[Verdict]:
-    return [
-        _compared(results, "1", "average", "Sparse MKL (p = 1) is better than the average kernel", "often expected"),
-        _compared(results, "2", "1", "Non-sparse MKL (p = 2) is better than p = 1", "KBSZ11"),
-        _compared(results, "2", "average", "MKL with p = 2 is better than the average kernel", "often expected"),
-    ]
-
-
-def _compared(results: Results, key: str, other: str, claim: str, source: str) -> Verdict:
-    """Data sets on which one is ahead by more than two standard errors, and by half a point at least."""
-    parts: dict[str, list[str]] = {"better": [], "worse": [], "even": []}
-    for setting in results.protocol.settings:
-        mean, deviation, count = results.difference(key, other, setting)
-        if math.isfinite(mean):
-            error = deviation / math.sqrt(count) if count > 1 else 0.0
-            kind = "even" if abs(mean) <= max(2 * error, 0.005) else "better" if mean > 0 else "worse"
-            parts[kind].append(f"{setting} {100 * mean:+.1f}")
-    verdict = FAILS if not parts["better"] else IN_PART if parts["worse"] or parts["even"] else HOLDS
-    return Verdict(claim, source, verdict, "; ".join(f"{k}: {', '.join(v) or 'none'}" for k, v in parts.items()))
-
+CLAIMS = verdicts_on(
+    Claim(
+        "Sparse MKL (p = 1) is better than the average kernel",
+        "often expected",
+        ahead_in_settings,
+        key="1",
+        other="average",
+    ),
+    Claim("Non-sparse MKL (p = 2) is better than p = 1", "KBSZ11", ahead_in_settings, key="2", other="1"),
+    Claim(
+        "MKL with p = 2 is better than the average kernel",
+        "often expected",
+        ahead_in_settings,
+        key="2",
+        other="average",
+    ),
+)
 
 PROTOCOL = Protocol(
     name="which-p",
@@ -65,5 +63,6 @@ PROTOCOL = Protocol(
     n_splits=5,
     quick_splits=2,
     figures=(gains_over_baseline,),
-    claims=claims,
+    claims=CLAIMS,
+    minutes=9,
 )

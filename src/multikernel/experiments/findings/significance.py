@@ -20,7 +20,7 @@ def paired_t(differences: Sequence[float], n_train: float = math.inf, n_test: fl
 
     Examples
     --------
-    >>> from multikernel.experiments.significance import paired_t
+    >>> from multikernel.experiments.findings.significance import paired_t
     >>> round(paired_t([0.01, 0.02, 0.03]), 4)
     0.0742
     >>> round(paired_t([0.01, 0.02, 0.03], n_train=100, n_test=100), 4)
@@ -37,17 +37,17 @@ def paired_t(differences: Sequence[float], n_train: float = math.inf, n_test: fl
     return float(2 * t.sf(abs(centre) / (deviation * math.sqrt(1 / k + n_test / n_train)), k - 1))
 
 
-def sign_test(differences: Sequence[float], tie: float = 0.0) -> tuple[int, int, int, float]:
+def sign_test(differences: Sequence[float] | NDArray, tie: float = 0.0) -> tuple[int, int, int, float]:
     """Wins, ties, losses, and the two-sided p-value that wins and losses are as likely; ties do not count.
 
     Examples
     --------
-    >>> from multikernel.experiments.significance import sign_test
+    >>> from multikernel.experiments.findings.significance import sign_test
     >>> sign_test([1.0, 2.0, 0.5, 3.0, 0.0, 1.0, -1.0])
     (5, 1, 1, 0.21875)
     """
-    wins = sum(value > tie for value in differences)
-    losses = sum(value < -tie for value in differences)
+    wins = sum(bool(value > tie) for value in differences)  # plain integers: powers of two below are large
+    losses = sum(bool(value < -tie) for value in differences)
     n, k = wins + losses, min(wins, losses)
     p = min(1.0, 2 * sum(math.comb(n, j) for j in range(k + 1)) / 2**n) if n else 1.0
     return wins, len(differences) - n, losses, p
@@ -58,7 +58,7 @@ def holm(values: Mapping[str, float]) -> dict[str, float]:
 
     Examples
     --------
-    >>> from multikernel.experiments.significance import holm
+    >>> from multikernel.experiments.findings.significance import holm
     >>> holm({"a": 0.25, "b": 0.125, "c": 0.75})
     {'b': 0.375, 'a': 0.5, 'c': 0.75}
     """
@@ -108,7 +108,7 @@ def ranking(scores: Mapping[str, Sequence[float]], level: float = 0.05) -> Ranki
 
     Examples
     --------
-    >>> from multikernel.experiments.significance import ranking
+    >>> from multikernel.experiments.findings.significance import ranking
     >>> found = ranking({"a": [0.9, 0.8, 0.7], "b": [0.8, 0.7, 0.7], "c": [0.1, 0.2, 0.3]})
     >>> {key: round(rank, 2) for key, rank in found.ranks.items()}
     {'a': 1.17, 'b': 1.83, 'c': 3.0}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from multikernel.experiments.curves import first_reach
-from multikernel.experiments.drawing import plain, style
+from multikernel.experiments.findings.curves import first_reach
+from multikernel.experiments.findings.drawing import panels, plain, style
 from multikernel.experiments.results import Results
 
 Course = tuple[list[float], list[float]]  # passes, and the share by which the best objective so far is too high
@@ -33,7 +33,7 @@ def at(passes: Sequence[float], far: Sequence[float], budget: float) -> float:
 
     Examples
     --------
-    >>> from multikernel.experiments.passes import at
+    >>> from multikernel.experiments.findings.passes import at
     >>> at([5.0, 20.0], [0.1, 0.01], 10.0)
     0.1
     """
@@ -48,7 +48,7 @@ def decades(passes: Sequence[float], far: Sequence[float], between: tuple[float,
 
     Examples
     --------
-    >>> from multikernel.experiments.passes import decades
+    >>> from multikernel.experiments.findings.passes import decades
     >>> decades([1, 2, 3, 4, 5], [1e-1, 1e-2, 1e-3, 1e-4, 1e-5], (1e-1, 1e-5))
     (1.0, 1.0)
     """
@@ -74,7 +74,7 @@ def overtakes(leader: Course, other: Course, floor: float, within: float) -> flo
 
     Examples
     --------
-    >>> from multikernel.experiments.passes import overtakes
+    >>> from multikernel.experiments.findings.passes import overtakes
     >>> overtakes(([1, 2, 3], [1.0, 0.1, 0.01]), ([1, 2, 3], [0.5, 0.2, 0.1]), 1e-6, 100)
     2
     """
@@ -91,7 +91,7 @@ def flattening(passes: Sequence[float], far: Sequence[float], budgets: Sequence[
 
     Examples
     --------
-    >>> from multikernel.experiments.passes import flattening
+    >>> from multikernel.experiments.findings.passes import flattening
     >>> [round(value, 6) for value in flattening([10, 30, 100], [1.0, 0.1, 0.01], (10, 30, 100))]
     [0.5, 0.142857]
     """
@@ -100,20 +100,24 @@ def flattening(passes: Sequence[float], far: Sequence[float], budgets: Sequence[
     return gained[0], gained[1]
 
 
-def passes_figure(results: Results, figure: Any, groups: Mapping[str, str], titles: Mapping[str, str]) -> None:
-    """A panel a setting: lines of the entries in ``groups``, each with the entry that proves its optimum."""
+def gap_by_passes(results: Results, figure: Any, groups: Mapping[str, str]) -> None:
+    """Objective above its own optimum against passes over the samples, C = 1; straight lines are linear rates.
+
+    A panel for each setting, with the entries in ``groups``, each with the entry that proves its optimum.
+    """
+    titles = {entry.key: entry.title for entry in results.protocol.entries}
     settings = [s for s in results.protocol.settings if any(course(results, k, s, o)[0] for k, o in groups.items())]
     if not settings:
         return
-    figure.set_size_inches(4.2 * len(settings), 4.6)
-    for panel, setting in zip(np.atleast_1d(figure.subplots(1, len(settings), sharey=True)), settings):
+    sides = panels(figure, len(settings), (4.2 * len(settings), 4.6), sharey=True)
+    for panel, setting in zip(sides, settings):
         for k, (key, oracle) in enumerate(groups.items()):
             passes, far = course(results, key, setting, oracle)
             label = titles[key] if setting == settings[0] else None
             panel.plot(passes, far, label=label, **{**style(k), "markersize": 3})
         panel.set(yscale="log", xlim=(0, 120), ylim=(1e-8, 10), title=setting, xlabel="passes over the samples")
         plain(panel)
-    figure.axes[0].set_ylabel("objective above its optimum, as a share")
+    sides[0].set_ylabel("objective above its optimum, as a share")
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
 
 

@@ -1,13 +1,16 @@
-"""The diagram of mean ranks with the critical difference."""
+"""Mean ranks over data sets: the diagram with the critical difference, ranks against time, and a verdict."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from multikernel.experiments.against import ranked
-from multikernel.experiments.drawing import COLOURS
+from multikernel.experiments.findings.against import over_settings, ranked
+from multikernel.experiments.findings.drawing import COLOURS, plain
+from multikernel.experiments.findings.significance import Ranking, holm
+from multikernel.experiments.findings.verdicts import Finding
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART
 from multikernel.experiments.results import Results
-from multikernel.experiments.significance import Ranking
 
 
 def critical_difference(results: Results, figure: Any) -> None:
@@ -53,8 +56,6 @@ def score_and_time(results: Results, figure: Any) -> None:
     found = ranked(results)
     if found is None:
         return
-    from multikernel.experiments.drawing import plain
-
     axes = figure.add_subplot()
     titles = {entry.key: entry.title for entry in results.protocol.entries}
     for key, rank in found.ranks.items():
@@ -64,3 +65,20 @@ def score_and_time(results: Results, figure: Any) -> None:
     axes.set(xscale="log", xlabel="mean time of a fit in seconds", ylabel="mean rank of the score, 1 is best")
     axes.margins(x=0.2)
     plain(axes)
+
+
+def hard_to_beat(results: Results, key: str) -> Finding | None:
+    """Whether no entry is significantly better than this one, and the best mean rank is not critically ahead."""
+    found = ranked(results)
+    if found is None:
+        return None
+    titles = {entry.key: entry.title for entry in results.protocol.entries}
+    beaten = {other: over_settings(results, other, key) for other in found.ranks if other != key}
+    corrected = holm({other: test[3] for other, test in beaten.items()})
+    better = [other for other, test in beaten.items() if corrected[other] < 0.05 and test[0] > test[2]]
+    first, rank = next(iter(found.ranks)), found.ranks.get(key, math.nan)
+    lead = rank - found.ranks[first]
+    text = f"mean rank {rank:.1f} of {len(found.ranks)}; significantly better "
+    text += f"(sign test, corrected): {', '.join(titles[other] for other in better) or 'none'}"
+    text += f"; the best rank is that of {titles[first]}, {lead:.1f} ahead (critical {found.critical_difference:.1f})"
+    return HOLDS if not better and lead <= found.critical_difference else IN_PART if not better else FAILS, text

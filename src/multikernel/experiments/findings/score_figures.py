@@ -1,49 +1,15 @@
-"""Figures of experiments, drawn with matplotlib on a figure that is given."""
+"""Figures of scores: by method, setting, parameter and time; gains over a baseline; weights of kernels."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from multikernel.experiments.findings.drawing import COLOURS, MARKERS, panels, plain, style
 from multikernel.experiments.results import Results
-
-COLOURS = ("#2f5fd0", "#c2571a", "#1d8a5f", "#a43a86", "#8a6d00", "#0b8296", "#6a4bc4", "#7a5548")
-MARKERS = "os^Dv<>P"
-
-
-def render(draw: Callable[[Results, Any], None], results: Results, dpi: int = 150) -> dict[str, bytes] | None:
-    """The figure as ``{"png": …, "svg": …}``; None if there was nothing to draw."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    # text stays text, and the same results give the same bytes
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "multikernel", "font.size": 10}):
-        figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-        draw(results, figure)
-        if not figure.axes:
-            return None
-        written = {}
-        for kind, options in (("png", {"dpi": dpi}), ("svg", {"metadata": {"Date": None}})):
-            stream = io.BytesIO()
-            figure.savefig(stream, format=kind, **options)  # type: ignore[arg-type]
-            written[kind] = stream.getvalue()
-        return written
-
-
-def style(k: int) -> dict[str, Any]:
-    """Colour and marker of line k."""
-    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "markersize": 4}
-
-
-def plain(axes: Any) -> None:
-    """Without a frame, with a faint grid."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.3)
-    axes.set_axisbelow(True)
 
 
 def score_intervals(results: Results, figure: Any) -> None:
@@ -95,9 +61,13 @@ def score_by_setting(results: Results, figure: Any) -> None:
     figure.legend(loc="outside right upper", frameon=False)
 
 
-def along(results: Results, axes: Any, values: Mapping[str, float], name: str, baselines: Sequence[str] = ()) -> None:
+def score_by_parameter(
+    results: Results, figure: Any, values: Mapping[str, float], name: str, baselines: Sequence[str] = ()
+) -> None:
     """Score in the only setting against a parameter, with baselines as horizontal lines."""
-    (setting,) = results.protocol.settings
+    if not results.entries_done():
+        return
+    axes, (setting,) = figure.add_subplot(), results.protocol.settings
     titles = {entry.key: entry.title for entry in results.protocol.entries}
     done = [key for key in values if results.scores(key, setting)]
     scores = [100 * results.score(key, setting) for key in done]
@@ -136,28 +106,20 @@ def gains_over_baseline(results: Results, figure: Any) -> None:
     figure.legend(loc="outside right upper", frameon=False)
 
 
-def against_time(results: Results, figure: Any) -> None:
-    """Objective above the best lower bound of its problem, and score, against the time of longer and longer fits."""
-    lines = [(line, results.courses[line.key]) for line in results.protocol.course if line.key in results.courses]
-    if not lines:
+def score_by_time(results: Results, figure: Any) -> None:
+    """Score of each method against the time of its fit, kernels given and parameters chosen: means over splits."""
+    (setting,) = results.protocol.settings
+    entries = results.entries_done()
+    if not entries:
         return
-    figure.set_size_inches(9.0, 4.8)
-    bounds: dict[str, float] = {}
-    for line, record in lines:
-        found = [p["bound"] for p in record["points"] if math.isfinite(p["bound"])]
-        bounds[line.problem] = max([bounds.get(line.problem, -math.inf), *found])
-    left, right = figure.subplots(1, 2)
-    for k, (line, record) in enumerate(lines):
-        points, bound = record["points"], bounds[line.problem]
-        seconds = [point["seconds"] for point in points]
-        far = [max(point["objective"] - bound, 1e-12) / abs(bound) for point in points]
-        left.plot(seconds, far, label=line.title, **style(k))
-        right.plot(seconds, [100 * point["score"] for point in points], **style(k))
-    left.set(xscale="log", yscale="log", xlabel="time of the fit in seconds", ylabel="objective above best bound")
-    right.set(xscale="log", xlabel="time of the fit in seconds", ylabel=f"test {results.protocol.metric} in percent")
-    plain(left)
-    plain(right)
-    figure.legend(loc="outside upper center", ncols=4, frameon=False)
+    axes = figure.add_subplot()
+    for k, entry in enumerate(entries):
+        seconds, score = results.value("fit_seconds", entry.key, setting), 100 * results.score(entry.key, setting)
+        look = {**style(k), "marker": MARKERS[(k + k // len(COLOURS)) % len(MARKERS)], "markersize": 7}
+        axes.plot(seconds, score, linestyle="none", label=entry.title, **look)
+    axes.set(xscale="log", xlabel="time of a fit in seconds", ylabel=f"{results.protocol.metric} in percent")
+    plain(axes)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
 
 
 def weight_panels(results: Results, figure: Any, setting: str, titles: Mapping[str, str]) -> None:
@@ -170,11 +132,11 @@ def weight_panels(results: Results, figure: Any, setting: str, titles: Mapping[s
     done = {key: records[0] for key, records in found.items() if records and records[0]["weights"]}
     if not done:
         return
-    panels = np.atleast_1d(figure.subplots(1, len(done), sharex=True, sharey=True))
-    for axes, (key, record) in zip(panels, done.items()):
+    sides = panels(figure, len(done), (8.0, 4.5), sharex=True, sharey=True)
+    for axes, (key, record) in zip(sides, done.items()):
         names = record["kernel_names"]
         axes.barh(range(len(names)), record["weights"][0], color=COLOURS[0])
         axes.set_yticks(range(len(names)), names)
         axes.set(title=titles[key].format(**record["parameters"][0]), xlabel="share")
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].invert_yaxis()
+    sides[0].invert_yaxis()

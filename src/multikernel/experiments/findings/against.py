@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from multikernel.compare.results import mean
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Verdict
+from multikernel.experiments.findings.significance import FEW, Ranking, holm, paired_t, ranking, sign_test
+from multikernel.experiments.findings.verdicts import Finding
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART
 from multikernel.experiments.results import Results
-from multikernel.experiments.significance import FEW, Ranking, holm, paired_t, ranking, sign_test
 
 
 def differences(results: Results, key: str, other: str, setting: str) -> list[float]:
@@ -62,12 +63,12 @@ def ranked(results: Results) -> Ranking | None:
     return ranking({key: [values[s] for s in whole] for key, values in kept.items()})
 
 
-def sign_verdict(results: Results, key: str, other: str, claim: str, source: str) -> Verdict | None:
-    """Whether an entry is better than another over settings: beyond chance, by number only, or not."""
+def better_over_settings(results: Results, key: str, other: str) -> Finding | None:
+    """Whether an entry is better than another over three settings at least: beyond chance, by number only, or not."""
     values = setting_differences(results, key, other)
-    if not values:
+    if len(values) < 3:
         return None
     wins, ties, losses, p = sign_test(values)
     verdict = FAILS if wins <= losses else HOLDS if p < 0.05 else IN_PART
     text = f"better on {wins}, equal on {ties}, worse on {losses} of {len(values)} (sign test p = {p:.3f}); "
-    return Verdict(claim, source, verdict, text + f"mean difference {100 * mean(values):+.1f} points")
+    return verdict, text + f"mean difference {100 * mean(values):+.1f} points"

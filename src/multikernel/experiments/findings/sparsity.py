@@ -1,4 +1,4 @@
-"""Scores and kernels used against t, for experiments with an entry for each t; and a sign test over many problems."""
+"""Scores and kernels used against t, for experiments with an entry for each t, called ``key-t``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.experiments.drawing import COLOURS, plain, style
 from multikernel.experiments.protocol import Entry
 from multikernel.experiments.results import Results
 
@@ -52,23 +51,6 @@ def paired_scores(
     return found[:, 0], found[:, 1]
 
 
-def sign_test(scores: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[int, int, int, float]:
-    """Wins, ties, losses, and the two-sided p-value of as many or more on one side if both were as likely.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.experiments.sparsity import sign_test
-    >>> sign_test(np.array([0.9, 0.8, 0.7, 0.7]), np.array([0.8, 0.7, 0.6, 0.7]))
-    (3, 1, 0, 0.25)
-    """
-    from scipy.stats import binomtest
-
-    wins, losses = int((scores > others).sum()), int((scores < others).sum())
-    p = float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
-    return wins, len(scores) - wins - losses, losses, p
-
-
 def used(record: Mapping[str, Any], families: int = 0) -> int:
     """Kernels with a weight in a cell; with ``families`` of equal size, how many of these have one."""
     weights = np.array(record["weights"][0])
@@ -85,25 +67,3 @@ def used_along_t(
         counts = [used(record, families) for s in settings for record in results.records(s, f"{key}-{t}")]
         means.append(float(np.mean(counts)) if counts else math.nan)
     return means
-
-
-def draw_along_t(
-    results: Results, axes: Any, lines: Mapping[str, str], ts: Sequence[int], settings: Sequence[str]
-) -> None:
-    """Mean score against t ± one standard error; ``lines`` are titles by key."""
-    for k, (key, title) in enumerate(lines.items()):
-        scores = 100 * scores_along_t(results, key, ts, settings)
-        if scores.shape[1]:
-            error = scores.std(axis=1, ddof=1) / math.sqrt(scores.shape[1]) if scores.shape[1] > 1 else None
-            label = f"{title}, mean of {scores.shape[1]}"  # not all lines have as many problems
-            axes.errorbar(ts, scores.mean(axis=1), yerr=error, capsize=2, label=label, **style(k))
-    axes.set(xlabel="t", ylabel=f"{results.protocol.metric} in percent", xticks=ts)
-    plain(axes)
-
-
-def draw_levels(results: Results, axes: Any, levels: Mapping[str, str], settings: Sequence[str]) -> None:
-    """Mean scores of entries without t, as horizontal lines; ``levels`` are titles by key."""
-    for k, (key, title) in enumerate(levels.items()):
-        scores = [score for setting in settings for score in results.scores(key, setting)]
-        if scores:
-            axes.axhline(100 * np.mean(scores), color=COLOURS[-1 - k], linestyle="--", label=title)
