@@ -170,7 +170,7 @@ SETS: dict[str, DataSet] = {
     "VOC07 cat": DataSet(VOC, "voc", 400, 1200, "cat"),
     "VOC07 train": DataSet(VOC, "voc", 400, 1200, "train"),
     "mfeat": DataSet("mfeat.npz", "views", 200, 1000),
-    "MNIST": DataSet("mnist.npz", "quadrants", 400, 2000),
+    "MNIST-20k": DataSet("mnist.npz", "quadrants", 1000, 19000),
     "breast TCGA": DataSet("breast_tcga.npz", "views", 0.6),
     "football": DataSet("football_kernels.npz", "kernels", 0.6),
     "Yale faces": DataSet("yale_kernels.npz", "kernels", 0.6),
