@@ -1,9 +1,8 @@
-"""CSKL: the capped simplex by every solver, exactly t kernels with a proof, paths over t, and what users see."""
+"""CSKL: the capped simplex by every solver, paths over t, and what users see."""
 
 import math
 import pickle
 import warnings
-from itertools import combinations
 
 import cvxpy as cp
 import numpy as np
@@ -12,21 +11,18 @@ from mkl_problems import AWKWARD, make_kernels
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from multikernel import CSKLClassifier, CSKLClassifierCV, MKLClassifier, cskl_path
 from multikernel.gram import DenseStack
-from multikernel.inner import CSVM, LabelSVMs, NuSVM
+from multikernel.inner import CSVM, NuSVM
 from multikernel.kernels import RBF
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.persistence import load, save
 from multikernel.solvers.capped import CAPPED_SOLVERS, central_weight, worst_choice
-from multikernel.solvers.choices import ChoiceList, ChoiceProgram, choices, surviving
 from multikernel.solvers.continuation import CappedProblem, continued
-from multikernel.solvers.exact import SelectionProblem, exact_selection
 from multikernel.solvers.simplemkl import reduced_gradient
 from multikernel.weight_sets import CappedSimplex
 
@@ -61,28 +57,6 @@ def solve(K, inner, t, name, tol=5e-7, **options):
     monitor = Monitor(problem, tol=tol)
     CAPPED_SOLVERS[name](problem, monitor, max_iter=1500, **options)
     return problem, monitor.result()
-
-
-def solve_exactly(K, inner, t, tol=1e-6, **options):
-    problem = SelectionProblem(DenseStack(K), inner, CappedSimplex(t), memory=1 << 30)
-    monitor = Monitor(problem, tol=tol)
-    exact_selection(problem, monitor, **options)
-    return monitor.result()
-
-
-def brute_force(K, inner, t):
-    """The least J over all choices of t kernels; a choice whose dual value is above it cannot have it."""
-    rough, warm = {}, None
-    for S in combinations(range(len(K)), t):
-        value, warm = inner.solve(K[list(S)].sum(axis=0), warm, tol=1e-2)
-        rough[S] = float(np.sum(value))
-    best = (), math.inf
-    for S in sorted(rough, key=rough.__getitem__):
-        if rough[S] > best[1]:
-            break
-        value = float(np.sum(inner.solve(K[list(S)].sum(axis=0), tol=1e-10)[0]))
-        best = min(best, (S, value), key=lambda item: item[1])
-    return best
 
 
 @pytest.fixture(scope="module")
@@ -173,110 +147,6 @@ def test_more_than_t_kernels_have_a_weight_unless_exact(cancer):
     assert exact.n_kernels_ == 2
     assert set(exact.weights_) == {0.0, 1.0}
     assert exact.objective_ >= relaxed.objective_ - relaxed.dual_gap_
-
-
-@pytest.mark.parametrize("inner", ["C", "nu", "labels"])
-@pytest.mark.parametrize("t", [1, 3, 5])
-def test_exact_selection_is_that_of_brute_force(inner, t):
-    K, signs, C = make_kernels(n_kernels=7, n=30)
-    svm = {
-        "C": CSVM(signs, C),
-        "nu": NuSVM(signs, 0.4),
-        "labels": LabelSVMs(np.column_stack([signs, np.roll(signs, 3)]), C),
-    }[inner]
-    members, value = brute_force(K, svm, t)
-    result = solve_exactly(K, svm, t)
-    assert result.converged
-    assert_allclose(result.certificate.primal, value, rtol=2e-6)
-    assert tuple(np.flatnonzero(result.weights)) == members
-
-
-@pytest.mark.parametrize("t", [1, 3, 6, 11])
-@pytest.mark.parametrize("inner", ["C", "nu"])
-def test_exact_selection_out_of_twelve_is_that_of_brute_force(inner, t):
-    K, signs, C = make_kernels(n_kernels=12, n=24)
-    svm = CSVM(signs, C) if inner == "C" else NuSVM(signs, 0.4)
-    members, value = brute_force(K, svm, t)
-    result = solve_exactly(K, svm, t)
-    assert result.converged
-    assert_allclose(result.certificate.primal, value, rtol=1e-6)
-    assert tuple(np.flatnonzero(result.weights)) == members
-
-
-def test_the_mixed_integer_program_proves_the_same(monkeypatch):
-    K, signs, C = make_kernels(n_kernels=7, n=30)
-    monkeypatch.setattr("multikernel.solvers.choices.MOST_LISTED", 0)
-    monkeypatch.setattr("multikernel.solvers.exact.MORE_CUTS", 1)
-    for svm in (CSVM(signs, C), NuSVM(signs, 0.4)):
-        members, value = brute_force(K, svm, 3)
-        result = solve_exactly(K, svm, 3, tol=1e-3)
-        assert result.converged
-        assert tuple(np.flatnonzero(result.weights)) == members
-        assert result.certificate.dual <= value <= result.certificate.primal
-
-
-@pytest.mark.parametrize("shrinks", [True, False])
-def test_bounds_of_choices_hold_and_the_program_agrees_with_the_list(shrinks):
-    K, signs, C = make_kernels(n_kernels=7, n=30)
-    svm = CSVM(signs, C) if shrinks else NuSVM(signs, 0.4)
-    problem = SelectionProblem(DenseStack(K), svm, CappedSimplex(3), memory=1 << 30)
-    assert problem.shrinks is shrinks
-    listed, program = ChoiceList(7, 3, shrinks), ChoiceProgram(7, 3, shrinks)
-    rng = np.random.default_rng(0)
-    for _ in range(6):
-        cut = problem.cut(problem.solve_inner(rng.uniform(size=7), None, 1e-8)[1])
-        listed.add(*cut)
-        program.add(*cut)
-    for S, bound in zip(choices(7, 3).T, listed.bounds):
-        assert bound <= svm.solve(K[S].sum(axis=0), tol=1e-10)[0] + 1e-9
-    by_list, by_program = listed.solve(np.inf, np.inf)[0], program.solve(np.inf, np.inf)[0]
-    assert by_program <= by_list + 1e-9
-    if not shrinks:  # no multiples, so that the two are the same problem
-        assert_allclose(by_program, by_list, rtol=1e-3)
-
-
-@pytest.mark.parametrize("shrinks", [True, False])
-def test_the_search_lists_just_the_choices_that_no_cut_rules_out(shrinks):
-    rng = np.random.default_rng(1)
-    F, t = 11, 4
-    cuts = [(float(rng.uniform(3, 8)), rng.gamma(1.0, 1.5, size=F)) for _ in range(5)]
-    everything = ChoiceList(F, t, shrinks)
-    for cut in cuts:
-        everything.add(*cut)
-    below = float(np.quantile(everything.bounds, 0.3))
-    expected = {tuple(S) for S, bound in zip(everything.members.T.tolist(), everything.bounds) if bound < below}
-    members, complete = surviving(cuts, t, shrinks, below)
-    assert complete
-    assert {tuple(sorted(S)) for S in members.T.tolist()} == expected
-    assert members.shape[1] == len(expected)
-    assert 0 < len(expected) < everything.members.shape[1]
-
-
-def test_a_search_in_pieces_finds_the_same_and_one_cut_short_says_so(monkeypatch):
-    rng = np.random.default_rng(2)
-    cuts = [(6.0, rng.gamma(2.0, 1.5, size=12)) for _ in range(3)]
-    whole, complete = surviving(cuts, 5, True, 2.5)
-    assert complete
-    assert whole.shape[1] > 60
-    monkeypatch.setattr("multikernel.solvers.choices.BRANCHES", 40)
-    pieces, complete = surviving(cuts, 5, True, 2.5)
-    assert complete
-    assert sorted(whole.T.tolist()) == sorted(pieces.T.tolist())
-    monkeypatch.setattr("multikernel.solvers.choices.MOST_LISTED", 20)
-    short, complete = surviving(cuts, 5, True, 2.5)
-    assert not complete
-    assert 20 <= short.shape[1] < whole.shape[1]
-
-
-def test_an_exact_fit_without_time_is_honest(cancer):
-    X, y, kernels = cancer
-    with pytest.warns(ConvergenceWarning, match="max_time"):
-        model = CSKLClassifier(kernels, t=4, C=10.0, exact=True, max_time=1e-3).fit(X, y)
-    assert model.n_kernels_ == 4
-    assert not model.converged_
-    best = CSKLClassifier(kernels, t=4, C=10.0, exact=True).fit(X, y)
-    assert best.selection_gap_ <= 1e-3 * best.objective_
-    assert model.objective_ - model.selection_gap_ <= best.objective_ <= model.objective_ * (1 + 1e-9)
 
 
 def test_nu_bounds_margin_errors_and_support_vectors(cancer):
@@ -396,7 +266,8 @@ def test_a_model_survives_pickle_files_and_warm_starts(cancer, tmp_path):
         ({"weights": "mine"}, "not known"),
         ({"solver": "lp", "solver_options": {"awy": False}}, "'awy', which lp_direction does not take: .* 'away'"),
         ({"solver": "reduced-gradient", "solver_options": {"away": True}}, "does not take: it takes none"),
-        ({"t": 2, "exact": True, "solver_options": {"away": True}}, "exact_selection does not take"),
+        ({"t": 2, "exact": True, "solver_options": {"away": True}}, "exact_selection does not take: .* 'method'"),
+        ({"t": 2, "exact": True, "solver_options": {"method": "magic"}}, "method='magic' is not known"),
     ],
 )
 def test_bad_parameters_are_refused_with_advice(cancer, params, message):

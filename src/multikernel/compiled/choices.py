@@ -72,3 +72,49 @@ def search_choices(q, top, limits, members, sums, order, found, depth, count, bu
                 members[depth + 1] = i
                 depth += 1
     return depth, count
+
+
+@njit(cache=True, nogil=True)
+def sum_of_largest(values, count, kept):
+    """The sum of the ``count`` largest values; ``kept`` is scratch for as many."""
+    for k in range(count):
+        kept[k] = -np.inf
+    for i in range(values.size):
+        value = values[i]
+        if count and value > kept[count - 1]:
+            k = count - 1
+            while k > 0 and kept[k - 1] < value:
+                kept[k] = kept[k - 1]
+                k -= 1
+            kept[k] = value
+    total = 0.0
+    for k in range(count):
+        total += kept[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def best_bound(constants, forms, newest, inside, free, count, shrinks, enough):
+    """The largest bound that any cut gives on choices of all of ``inside`` and ``count`` of ``free``; its number.
+
+    Cuts are asked from ``newest`` backwards, round the end, until one gives ``enough``.
+    """
+    R = constants.size
+    values, kept = np.empty(free.size), np.empty(count)
+    best, which = -np.inf, -1
+    for step in range(R):
+        r = (newest - step) % R
+        form = 0.0
+        for i in range(inside.size):
+            form += forms[r, inside[i]]
+        for i in range(free.size):
+            values[i] = forms[r, free[i]]
+        form += sum_of_largest(values, count, kept)
+        bound = constants[r] - 0.5 * form
+        if shrinks and form > constants[r]:
+            bound = 0.5 * constants[r] * constants[r] / form
+        if bound > best:
+            best, which = bound, r
+            if best >= enough:
+                break
+    return best, which

@@ -38,9 +38,9 @@ class CSKLClassifier(KernelSVMClassifier):
 
     t is *not* the number of kernels with a weight, as [GMSB11] has it: at the optimum the t-th largest quadratic form
     is shared by several kernels, which get weights between 0 and 1. ``n_kernels_`` says how many there are.
-    ``exact=True`` allows the weights 0 and 1 only and finds the best t kernels, with a proof. That problem is not
-    convex, and a proof may take long with more than 30 kernels; ``max_time`` gives the best choice found and the gap
-    that is left.
+    ``exact=True`` allows the weights 0 and 1 only and finds the best t kernels, with a proof by branch and bound.
+    That problem is not convex, and a proof may take long with more than 30 kernels; ``max_time`` gives the best
+    choice found and the gap that is left.
 
     Parameters
     ----------
@@ -74,9 +74,10 @@ class CSKLClassifier(KernelSVMClassifier):
     tol : float
         Relative gap at which to stop.
     max_iter : int
-        Largest number of outer iterations of each problem.
+        Largest number of outer iterations of each problem; with ``exact=True``, of rounds of 64 branches.
     solver_options : dict, optional
-        More for the solver: ``{"away": False}`` for "lp" makes it the paper's. Names that it does not take are refused.
+        More for the solver: ``{"away": False}`` for "lp" makes it the paper's; ``{"method": "cuts"}`` with
+        ``exact=True`` proves the choice by cuts and a mixed-integer program alone. Unknown names are refused.
     max_time : float, optional
         Seconds for the whole fit.
     memory : int or str, optional

@@ -10,24 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.inner.labels import LabelSVMs
+from multikernel.inner.operators import DenseOperator
 from multikernel.inner.svm import NuSVM
+from multikernel.inner.working_set import WorkingSet
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
+from multikernel.solvers.branching import MOST_CUTS, Branching
 from multikernel.solvers.choices import ChoiceList, ChoiceProgram, surviving
 from multikernel.solvers.newton import newton
 from multikernel.weight_sets import CappedSimplex
 
 Vector = NDArray[np.float64]
 
-# Rounds of swaps at the start, of further cuts where too many choices are left to be listed, and choices that get an
-# SVM in each of these.
-MOST_ROUNDS, MORE_CUTS, MANY = 10, 20, 64
-# Choices of an incomplete list that are looked at for that.
-LOOK = 200_000
+# Rounds of swaps at most; where cuts alone are to prove the best choice and too many choices are left to be listed,
+# rounds of further cuts, choices that get an SVM in each of these, and choices that are looked at to find those.
+MOST_ROUNDS, MORE_CUTS, MANY, LOOK = 10, 20, 64, 200_000
+# Cuts that are asked again before an exchange.
+LATEST = 50
 # Relative gap of the SVM at a choice as long as it is worse than the best: it is to be ruled out, not to be known.
 ROUGH = 1e-2
-# Share of the tolerance by which a choice must promise to be better to be listed.
+# Steps of SMO for one sample where an SVM is solved roughly, and at least; the gap from which on that was not enough,
+# and the relative distance from a value of interest within which more is asked for.
+STEPS, LEAST_STEPS, LOOSE, NEAR = 1.5, 100, 0.3, 0.03
+# Share of the tolerance by which a choice must promise to be better to be looked at.
 SLACK = 0.5
+# Entries of a kernel over which SVMs may pass, more or less, between two looks of the monitor.
+WORK = 5_000_000
 
 
 class SelectionProblem(MinMaxProblem):
@@ -60,6 +68,33 @@ class SelectionProblem(MinMaxProblem):
         one = self.inner.svms[0] if isinstance(self.inner, LabelSVMs) else self.inner
         return not isinstance(one, NuSVM)
 
+    def bound(self, constant: float, form: float) -> float:
+        """What a cut proves where its quadratic form is at most ``form``: a multiple of its alpha may prove more."""
+        if self.shrinks and form > constant:
+            return 0.5 * constant**2 / form
+        return constant - 0.5 * form
+
+    def solve_roughly(self, weights: Vector, warm: NDArray, value: float) -> tuple[float, NDArray]:
+        """Value and alpha of the inner problem to a few percent, better where it is about to be ``value``.
+
+        For one SVM in memory this is plain SMO from ``warm``: most branches and choices can be ruled out by any alpha
+        near the right one.
+        """
+        kernel = self.kernel(weights)
+        if isinstance(self.inner, LabelSVMs) or not isinstance(kernel, np.ndarray):
+            return self.solve_inner(weights, warm, ROUGH)
+        box, operator = self.inner.problem, DenseOperator(kernel)
+        index = box.ordered(np.ones(len(warm), dtype=bool))
+        work = WorkingSet(operator, box, index, operator.matvec(warm) - box.p, warm)
+        work.smo(0.0, max(LEAST_STEPS, int(STEPS * len(warm))))
+        alpha, scores = np.empty(len(warm)), np.empty(len(warm))
+        alpha[index], scores[index] = work.b, work.g + box.p[index]
+        found = self.inner.certificate(scores, alpha)
+        near = found.dual < value and value - found.dual <= NEAR * abs(value)
+        if near or not found.relative_gap <= LOOSE:
+            return self.solve_inner(weights, alpha, 0.1 * ROUGH)
+        return found.dual, box.feasible(alpha)
+
 
 def exact_selection(
     problem: SelectionProblem,
@@ -67,14 +102,17 @@ def exact_selection(
     start: tuple[NDArray, NDArray] | None = None,
     *,
     max_iter: int = 1000,
+    method: str = "branches",
 ) -> None:
-    """The best t kernels by outer approximation: J is convex, and every alpha bounds it from below everywhere.
+    """The best t kernels: J is convex, and every alpha bounds it from below everywhere.
 
     1. The relaxation, its cuts, and its t largest weights. 2. Swaps of a chosen kernel for another one as long as J
-    falls; swaps that a cut rules out cost nothing. 3. In turn, a master problem, whose least value is a lower bound
-    on J over all choices, and SVMs at the choices where it is attained. The master problem looks at all choices that
-    the cuts leave where they can be listed, and is a mixed-integer program [SRSS06, eq. (12)] with g in {0, 1}
-    otherwise.
+    falls; swaps that a cut rules out cost nothing. 3. A proof. With ``method="branches"`` some kernels are taken and
+    some left out, and the relaxation over the others bounds J at all choices that agree with that; branches that it
+    does not rule out are split, the one with the least bound first. With ``method="cuts"`` there are, in turn, a
+    master problem, whose least value is a lower bound on J over all choices, and SVMs at the choices where it is
+    attained. The master problem looks at all choices that the cuts leave where they can be listed, and is a
+    mixed-integer program [SRSS06, eq. (12)] with g in {0, 1} otherwise.
 
     Parameters
     ----------
@@ -85,13 +123,38 @@ def exact_selection(
     start : (weights, alpha), optional
         Where to start.
     max_iter : int
-        Largest number of master problems.
+        Largest number of master problems, or of rounds of 64 branches.
+    method : {"branches", "cuts"}
+        How to prove the best choice.
     """
+    if method not in ("branches", "cuts"):
+        raise ValueError(f'method={method!r} is not known: use "branches" or "cuts".')
     search = _Search(problem, monitor)
-    if search.relax(start) or search.swap() or search.open():
+    if search.relax(start) or search.swap():
         return
+    if method == "branches":
+        _by_branches(search, max_iter)
+    elif not search.open():
+        _by_cuts(search, max_iter)
+
+
+def _by_branches(search: _Search, max_iter: int) -> None:
+    master = search.master = Branching(search)
+    for cut in search.cuts:
+        master.add(*cut)
+    stop = master.begin()
     for _ in range(max_iter):
-        bound, wanted = search.master.solve(monitor.certificate.primal, problem.deadline)
+        stop = stop or master.round()
+        search.monitor.prove(master.least)
+        search.monitor.notes = {"branches": master.n_branches}
+        if search.report() or stop:
+            return
+
+
+def _by_cuts(search: _Search, max_iter: int) -> None:
+    monitor = search.monitor
+    for _ in range(max_iter):
+        bound, wanted = search.master.solve(monitor.certificate.primal, search.problem.deadline)
         monitor.prove(bound)
         new = [g for g in wanted if search.key(g) not in search.seen]
         # a choice that comes back has its exact value in the master problem, up to the inner tolerance
@@ -112,23 +175,58 @@ class _Search:
         self.cuts: list[tuple[float, Vector]] = []
         self.tol = min(0.1 * monitor.tol, 1e-3)
         self.best, self.alpha = problem.start()
+        self.relaxed = self.best, self.alpha
         self.value = math.inf
+        self.ticks, self.patience = 0, max(1, min(64, WORK // len(problem.stack) ** 2))
 
     @staticmethod
     def key(g: Vector) -> bytes:
         """A choice as something that can be looked up."""
         return (g > 0.5).tobytes()
 
+    @property
+    def enough(self) -> float:
+        """The bound from which on choices are not worth looking at."""
+        primal = self.monitor.certificate.primal
+        return primal - SLACK * self.monitor.tol * abs(primal)
+
     def tighten(self) -> None:
         """Solve SVMs more exactly from now on."""
         self.tol = max(0.1 * self.tol, 1e-12)
 
-    def cut(self, alpha: NDArray) -> None:
-        """Add what an alpha proves."""
+    def cut(self, alpha: NDArray) -> tuple[float, Vector]:
+        """Take note of what an alpha proves."""
         constant, q = self.problem.cut(alpha)
         self.cuts.append((constant, q))
+        if isinstance(self.master, Branching) and len(self.cuts) > 2 * MOST_CUTS:
+            del self.cuts[:MOST_CUTS]
         if self.master is not None:
             self.master.add(constant, q)
+        return constant, q
+
+    def tick(self) -> bool:
+        """Let the monitor look at the best choice once in a while; True if it is time to stop."""
+        self.ticks += 1
+        late = time.monotonic() >= self.problem.deadline
+        return late or (self.ticks % self.patience == 0 and self.report())
+
+    def report(self) -> bool:
+        """Let the monitor look at the best choice; True if it says stop."""
+        return self.monitor(self.best, self.alpha)
+
+    def look(self, g: Vector) -> bool:
+        """See whether a choice is better than the best; True if it is time to stop."""
+        before = self.value
+        return self.try_out(g) or (self.value < before and self.swap())
+
+    def try_out(self, g: Vector) -> bool:
+        """The same, without swaps from a better one."""
+        value, alpha = self.problem.solve_roughly(g, self.alpha, self.enough)
+        if value < self.enough:
+            return self.visit(g, alpha)
+        self.seen[self.key(g)] = value
+        self.cut(alpha)
+        return self.tick()
 
     def open(self) -> bool:
         """Make the master problem of the cuts so far; True if the monitor says stop meanwhile.
@@ -138,8 +236,7 @@ class _Search:
         """
         F, t, shrinks = self.problem.n_kernels, self.problem.t, self.problem.shrinks
         for _ in range(MORE_CUTS):
-            primal = self.monitor.certificate.primal
-            below = primal - SLACK * self.monitor.tol * abs(primal)
+            primal, below = self.monitor.certificate.primal, self.enough
             members, complete = surviving(self.cuts, t, shrinks, below, self.problem.deadline)
             if not complete:
                 members = members[:, :: 1 + members.shape[1] // LOOK]
@@ -159,9 +256,10 @@ class _Search:
             self.master.add(*cut)
         return False
 
-    def visit(self, g: Vector) -> bool:
+    def visit(self, g: Vector, alpha: NDArray | None = None) -> bool:
         """Solve the SVM of a choice; True if the monitor says stop."""
-        value, alpha = self.problem.solve_inner(g, self.alpha, max(ROUGH, self.tol))
+        warm = self.alpha if alpha is None else alpha
+        value, alpha = self.problem.solve_inner(g, warm, max(ROUGH, self.tol))
         if value < self.value:  # it may be the best yet
             value, alpha = self.problem.solve_inner(g, alpha, self.tol)
         self.seen[self.key(g)] = value
@@ -178,7 +276,7 @@ class _Search:
         newton(relaxed, watcher, None, max_iter=50)
         self.monitor.prove(watcher.bound)
         assert watcher.best is not None
-        weights, self.alpha = watcher.best
+        self.relaxed = weights, self.alpha = watcher.best
         chosen = CappedSimplex(self.problem.t)
         stop = self.visit(chosen.vertex(weights))
         if start is not None and not stop:
@@ -193,14 +291,13 @@ class _Search:
         """Exchange one kernel for another as long as J falls, the most promising exchange first."""
         for _ in range(MOST_ROUNDS):
             before = self.value
-            inside, outside = np.flatnonzero(self.best).tolist(), np.flatnonzero(self.best == 0.0).tolist()
-            trials = [(self._bound(i, j), i, j) for i in inside for j in outside]
-            for bound, i, j in sorted(trials):
+            for i, j in self._exchanges():
                 g = self.best.copy()
                 g[i], g[j] = 0.0, 1.0
-                if bound >= self.value or self.key(g) in self.seen or self._bound(i, j) >= self.value:
+                # cuts have come since the exchanges were put in order
+                if self.key(g) in self.seen or self._bound(g) >= self.enough:
                     continue
-                if self.visit(g):
+                if self.try_out(g):
                     return True
                 if self.value < before:
                     break
@@ -208,8 +305,16 @@ class _Search:
                 return False
         return False
 
-    def _bound(self, i: int, j: int) -> float:
-        """What the cuts say of the best choice with kernel j instead of i."""
-        g = self.best.copy()
-        g[i], g[j] = 0.0, 1.0
-        return max(constant - 0.5 * float(q @ g) for constant, q in self.cuts)
+    def _exchanges(self) -> NDArray[np.intp]:
+        """Pairs of a chosen kernel and another one, by what cuts say of the choice with the one for the other."""
+        inside, outside = np.flatnonzero(self.best), np.flatnonzero(self.best == 0.0)
+        constants, q = np.array([c for c, _ in self.cuts]), np.array([q for _, q in self.cuts])
+        forms = (q @ self.best)[:, None, None] - q[:, inside, None] + q[:, None, outside]
+        bounds = (constants[:, None, None] - 0.5 * forms).max(axis=0)
+        order = np.argsort(bounds, axis=None, kind="stable")
+        order = order[bounds.ravel()[order] < self.enough]
+        return np.column_stack([inside[order // len(outside)], outside[order % len(outside)]])
+
+    def _bound(self, g: Vector) -> float:
+        """What the latest cuts say of a choice."""
+        return max(self.problem.bound(constant, float(q @ g)) for constant, q in self.cuts[-LATEST:])
