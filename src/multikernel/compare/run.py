@@ -125,15 +125,7 @@ def compare(
     )
     comparison = _empty(plan, cv, test_size)
     comparison.data, comparison.description, comparison.command = data, description, command
-    start = time.perf_counter()
-    with Interruption() as interruption:
-        count = Counter(progress, plan.n_steps(), interruption)
-        try:
-            for number, split in enumerate(plan.splits):
-                _run_split(plan, comparison, number, split, count)
-        except KeyboardInterrupt:
-            comparison.interrupted = True
-    comparison.seconds = time.perf_counter() - start
+    _run_splits(plan, comparison, progress)
     return comparison
 
 
@@ -175,6 +167,19 @@ def _normalisation(steps: Steps) -> str:
 def _chain(steps: str | Sequence[str] | None) -> str:
     """Steps as text: ``_chain(["center", "cosine"])`` is ``'center, cosine'``."""
     return steps if isinstance(steps, str) else ", ".join(steps or ["none"])
+
+
+def _run_splits(plan: Plan, comparison: Comparison, progress: Progress | None) -> None:
+    """Fill in the comparison, split by split; after Ctrl-C with what is done."""
+    start = time.perf_counter()
+    with Interruption() as interruption:
+        count = Counter(progress, plan.n_steps(), interruption)
+        try:
+            for number, split in enumerate(plan.splits):
+                _run_split(plan, comparison, number, split, count)
+        except KeyboardInterrupt:
+            comparison.interrupted = True
+    comparison.seconds = time.perf_counter() - start
 
 
 def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, count: Counter) -> None:
