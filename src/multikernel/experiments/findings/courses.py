@@ -28,22 +28,21 @@ def scores_and_weights_against_time(results: Results, figure: Any) -> None:
     names = next(iter(results.cells.values()))["kernel_names"]
     shares = {line.key: np.array([point["weights"] for point in record["points"]]) for line, record in lines}
     shown = np.flatnonzero(np.max([weights.max(axis=0) for weights in shares.values()], axis=0) >= SHOWN)
-    first = None
+    first: Any = None
     for k, (line, record) in enumerate(lines):
         seconds = [point["seconds"] for point in record["points"]]
         top.plot(seconds, [100 * point["score"] for point in record["points"]], label=line.title, **style(k))
-        axes = first = figure.add_subplot(grid[1, k], sharey=first)
-        for colour, j in enumerate(shown):
-            axes.plot(
-                seconds, shares[line.key][:, j], color=COLOURS[colour % len(COLOURS)], label=names[j], marker="."
-            )
+        axes = first = figure.add_subplot(grid[1, k], sharey=first, sharex=top)
+        for turn, j in enumerate(shown):
+            again, colour = divmod(turn, len(COLOURS))
+            look = {"color": COLOURS[colour], "linestyle": "--" if again else "-", "marker": "."}
+            axes.plot(seconds, shares[line.key][:, j], label=names[j], **look)
         axes.set(title=line.title, xscale="log", xlabel="seconds")
         axes.title.set_fontsize(9)
         plain(axes)
         if k == 0:
             axes.set_ylabel("weight")
-        if k == len(lines) - 1:
-            axes.legend(frameon=False, fontsize=7)
+    figure.legend(*first.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     top.set(xscale="log", xlabel="time of the fit in seconds", ylabel=f"test {results.protocol.metric} in percent")
     top.legend(frameon=False, fontsize=9)
     plain(top)
