@@ -116,7 +116,7 @@ def test_an_interrupted_run_keeps_finished_cells_and_goes_on(flowers, small, tmp
     assert not second.interrupted
     assert len(calls) == 5 + 2  # the four that were finished were not fitted again
     assert lines[0].endswith("4 cells were finished before")
-    assert "min left" in lines[0]  # known from the times of those cells
+    assert " s left" in lines[0]  # known from the times of those cells
     for place, record in first.cells.items():
         assert second.cells[place]["scores"] == record["scores"]
 

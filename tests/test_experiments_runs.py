@@ -15,6 +15,7 @@ import pytest
 from multikernel.cli import main
 from multikernel.experiments import Course, all_protocols, reproduce
 from multikernel.experiments.findings.against import over_splits, ranked
+from multikernel.experiments.findings.drawing import pictures
 from multikernel.experiments.protocol import Entry
 from multikernel.experiments.protocols import flower17, which_p
 from multikernel.experiments.results import Results
@@ -130,31 +131,35 @@ def test_a_data_set_that_an_archive_lacks_does_not_stop_the_others(tmp_path):
 
 
 @pytest.mark.parametrize("name", list(all_protocols()))
-def test_every_protocol_runs_quickly_on_stand_ins(name, tmp_path):
-    results = reproduce(shortened(all_protocols()[name]), tmp_path, data=StandIns(size=6), quick=True)
-    failures = [record["error"] for record in results.cells.values() if record["error"]]
-    assert not failures
+def test_the_quick_run_on_embedded_data_does_all_that_a_protocol_asks_for(name, tmp_path, capsys):
+    """What ``multikernel reproduce --quick --all`` does where there are no archives, experiment by experiment."""
+    assert main(["reproduce", name, "--quick", "--embedded", "-j", "1", "-o", str(tmp_path)]) == 0
+    protocol = all_protocols()[name]
+    needed = bool(protocol.files)  # simulated data are what they are
+    folder = tmp_path / f"{name}-{'standin' if needed else 'quick'}"
+    results = load(protocol, folder)
     assert len(results.cells) == results.total
-    needed = bool(all_protocols()[name].files)  # simulated data are what they are
-    assert results.stand_in == needed
-    assert ("Stand-in data, not the paper's" in (tmp_path / "table.md").read_text()) == needed
-    assert ("Stand-in data, not the paper's" in (tmp_path / "page.html").read_text()) == needed
+    assert [record["error"] for record in results.cells.values() if record["error"]] == []
+    assert results.courses.keys() == {course.key for course in protocol.course}
+    for text in (capsys.readouterr().out, (folder / "table.md").read_text(), (folder / "page.html").read_text()):
+        assert ("Stand-in data, not the paper's" in text) == needed
+    for picture in pictures(results):
+        # ranks need three data sets, and a quick run has two
+        assert (folder / f"{picture.name}.svg").is_file() != (name == "grand")
 
 
-def shortened(protocol):
-    """One value of each grid and one setting, no lines against time: does it run at all?"""
-    entries = [replace(e, grid={name: list(v)[:1] for name, v in e.grid.items()}) for e in protocol.entries]
-    entries = entries if len(entries) <= 20 else [entries[0], *entries[1:3], *entries[3::9]]
-    # SVMs of every kernel for one C, not for several
-    entries = [replace(e, params={**e.params, "C": 1.0}) if e.method.startswith("lp-") else e for e in entries]
-    return replace(
-        protocol,
-        entries=entries,
-        settings=list(protocol.quick_settings or protocol.settings)[:1],
-        quick_settings=(),
-        n_splits=1,
-        course=(),
-    )
+def test_of_several_experiments_those_with_data_are_run(small, tmp_path, monkeypatch, capsys):
+    import multikernel.experiments
+
+    other = replace(small, name="other", files=("unknown.npz",))
+    monkeypatch.setattr(multikernel.experiments, "all_protocols", lambda: {"other": other, "flower17": small})
+    np.savez(tmp_path / "flower17_dist.npz", **SMALL.load("flower17_dist.npz"))
+    arguments = ["reproduce", "--all", "-j", "1", "--data-home", str(tmp_path), "-o", str(tmp_path)]
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert "other: experiment 'other' needs unknown.npz" in error
+    assert "2 of 2: Flower17" in error
+    assert (tmp_path / "flower17" / "page.html").is_file()
 
 
 @pytest.mark.parametrize("file", list(MAKERS))

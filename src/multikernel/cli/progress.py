@@ -67,14 +67,15 @@ class CellBar:
         if not sys.stderr.isatty():
             print(step, file=sys.stderr, flush=True)
             return
+        from multikernel.experiments.progress import remaining
+
         if self._bar is None:
             from tqdm import tqdm
 
             layout = "{n_fmt}/{total_fmt} |{bar:24}| {elapsed}{desc}"
             self._bar = tqdm(total=step.total, bar_format=layout, file=sys.stderr, leave=False, dynamic_ncols=True)
-        minutes = step.left / 60
-        left = f", about {minutes:.1f} min left" if minutes > 0 else ""
-        self._bar.set_description_str(f"{left}  {step.text}", refresh=False)
+        left = remaining(step.left)
+        self._bar.set_description_str(f"{', ' * bool(left)}{left}  {step.text}", refresh=False)
         self._bar.update(step.done - self._bar.n)
         self._bar.refresh()
 

@@ -78,7 +78,20 @@ def run_reproduce(options: argparse.Namespace) -> int:
         return _summarise({name: known[name] for name in names}, options)
     if not (options.quiet or options.quick):
         print(expected([known[name] for name in names]), file=sys.stderr)
-    return max(_run(known[name], options) for name in names)
+    return max([_run_one(known[name], options, k, len(names)) for k, name in enumerate(names)])
+
+
+def _run_one(protocol: Any, options: argparse.Namespace, number: int, count: int) -> int:
+    """Run an experiment; of several, one that cannot be run says why and the others go on."""
+    from multikernel.files import DataError
+
+    try:
+        return _run(protocol, options, f"{number + 1} of {count}: " if count > 1 else "")
+    except DataError as error:
+        if count == 1:
+            raise
+        print(f"multikernel: error: {protocol.name}: {error}", file=sys.stderr)
+        return 1
 
 
 def _print_list(known: dict[str, Any]) -> None:
@@ -114,7 +127,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _run(protocol: Any, options: argparse.Namespace) -> int:
+def _run(protocol: Any, options: argparse.Namespace, place: str) -> int:
     import joblib
 
     from multikernel.cli.progress import CellBar
@@ -129,7 +142,7 @@ def _run(protocol: Any, options: argparse.Namespace) -> int:
     kind = "-standin" if stand_in else "-quick" if options.quick else ""
     folder = Path(options.output) / (protocol.name + kind)
     with CellBar(options.quiet) as bar, _terminated_like_interrupted():
-        bar.line(f"{protocol.title}: {folder}" + (" (stand-in data)" if stand_in else ""))
+        bar.line(f"{place}{protocol.title}: {folder}" + (" (stand-in data)" if stand_in else ""))
         results = reproduce(
             protocol,
             folder,

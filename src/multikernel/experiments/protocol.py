@@ -207,10 +207,11 @@ class Protocol:
             raise ValueError(f"protocol {self.name!r}: keys of entries must differ, got {keys}")
 
     def quickened(self) -> Protocol:
-        """Fewer splits, settings and grid points."""
+        """Fewer splits, settings, grid points and budgets."""
         return replace(
             self,
             entries=[entry.thinned() for entry in self.entries],
+            course=[replace(line, budgets=thin(line.budgets)) for line in self.course],
             settings=self.quick_settings or self.settings,
             n_splits=min(self.quick_splits, self.n_splits),
         )

@@ -23,6 +23,7 @@ from multikernel.files import DataError, atomic_write, write_text
 
 Say = Callable[[Step], None]
 Where = str | os.PathLike[str] | Archives | None
+Cell = tuple[str, str]  # key of an entry, and setting
 
 
 def reproduce(
@@ -69,29 +70,12 @@ def reproduce(
     DataError
         When an archive is missing or cannot be read, or a process was killed.
     """
-    from multikernel.versions import all_versions, multikernel_version
-
     archives = open_archives(data, quick=quick or not protocol.files)
-    context = {
-        "protocol": protocol.name,
-        "files": archives.require(protocol.name, protocol.files),
-        "version": multikernel_version(),
-        "quick": quick,
-    }
-    protocol = protocol.quickened() if quick else protocol
     folder = Path(folder)
-    results = Results(
-        protocol,
-        quick,
-        started=datetime.now().astimezone().isoformat(timespec="seconds"),
-        command=command,
-        stand_in=archives.stand_in and bool(protocol.files),
-        jobs=jobs,
-        machine=machine(),
-        versions=all_versions(),
-    )
-    work = Work(protocol, archives, Cells(folder / "cells", context, fresh=fresh), quick)
-    run = _Run(results, work, jobs, say)
+    cells = Cells(folder / "cells", _context(protocol, archives, quick), fresh=fresh)
+    protocol = protocol.quickened() if quick else protocol
+    results = _empty(protocol, archives, quick=quick, jobs=jobs, command=command)
+    run = _Run(results, Work(protocol, archives, cells, quick), jobs, say)
     with Interruption() as interruption:
         try:
             run.all(interruption.check)
@@ -104,6 +88,30 @@ def reproduce(
     if results.cells:
         write(results, folder)
     return results
+
+
+def _context(protocol: Protocol, archives: Archives, quick: bool) -> dict[str, Any]:
+    """What all cells of a run depend on."""
+    from multikernel.versions import multikernel_version
+
+    files = archives.require(protocol.name, protocol.files)
+    return {"protocol": protocol.name, "files": files, "version": multikernel_version(), "quick": quick}
+
+
+def _empty(protocol: Protocol, archives: Archives, *, quick: bool, jobs: int, command: str) -> Results:
+    """Results in which nothing has been done yet."""
+    from multikernel.versions import all_versions
+
+    return Results(
+        protocol,
+        quick,
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        command=command,
+        stand_in=archives.stand_in and bool(protocol.files),
+        jobs=jobs,
+        machine=machine(),
+        versions=all_versions(),
+    )
 
 
 def open_archives(data: Where = None, *, quick: bool = False) -> Archives:
@@ -122,19 +130,23 @@ class _Run:
         self.results, self.work, self.jobs, self.say = results, work, jobs, say
         self.total = results.total + len(results.protocol.course)
         self.done = 0
-        self.pending: list[str] = []
-        self.pace = Pace(jobs)
+        self.pending: list[Cell] = []
+        self.unmade: set[tuple[str, int]] = set()  # settings and splits whose kernels are still to be made
+        self.pace, self.kernel_pace = Pace(jobs), Pace(jobs)
         self.start = time.perf_counter()
 
     def all(self, check: Callable[[], None]) -> None:
         """All cells of the table, then fits with growing budgets on the first split of the first setting."""
         places = list(self._unfinished())
-        self.pending = [entry.key for job in places for entry, _ in job.entries]
+        self.pending = [(entry.key, job.setting) for job in places for entry, _ in job.entries]
+        if places:  # which of the others are finished shows when all cells are
+            self.pending += [(_course_key(course), "") for course in self.results.protocol.course]
+        self.unmade = {(job.setting, job.split) for job in places}
         if self.done:
             self._say(f"{self.done} cells were finished before")
         self._do(places, check)
         courses = list(self._unfinished_courses())
-        self.pending = [course.key for job in courses for course, *_ in job.courses]
+        self.pending = [(_course_key(course), "") for job in courses for course, *_ in job.courses]
         self._do(courses, check)
 
     def read(self) -> None:
@@ -171,7 +183,7 @@ class _Run:
                         pending.append((entry, path))
                     else:
                         self.results.cells[setting, split, entry.key] = record
-                        self.pace.add(entry.key, record["seconds"])
+                        self._count(entry.key, setting, record)
                         self.done += 1
                 if pending:
                     yield Job(setting, split, pending)
@@ -198,21 +210,36 @@ class _Run:
 
     def _finish(self, job: Job, what: Entry | Course, record: dict[str, Any]) -> None:
         self.done += 1
-        self.pending.remove(what.key)
-        self.pace.add(what.key, record["seconds"])
         if isinstance(what, Course):
+            self.pending.remove((_course_key(what), ""))
+            self._count(_course_key(what), "", record)
             self.results.courses[what.key] = record
             self._say(f"{what.title} against time ({record['seconds']:.1f} s)")
             return
+        self.pending.remove((what.key, job.setting))
+        self.unmade.discard((job.setting, job.split))
+        self._count(what.key, job.setting, record)
         self.results.cells[job.setting, job.split, what.key] = record
         found = f"failed: {record['error']}" if record["error"] else f"{100 * record['scores'][0]:.1f} %"
         where = f"split {job.split + 1}"
         where = where if len(self.results.protocol.settings) == 1 else f"{job.setting}, {where}"
         self._say(f"{where}, {what.title}: {found} ({record['seconds']:.1f} s)")
 
+    def _count(self, key: str, setting: str, record: dict[str, Any]) -> None:
+        """Learn from a finished cell what others like it will take."""
+        self.pace.add(key, setting, record["seconds"])
+        if record.get("kernel_seconds", 0.0) > 0.01:  # kernels that were kept took no time
+            self.kernel_pace.add("kernels", setting, record["kernel_seconds"])
+
     def _say(self, text: str) -> None:
         left = self.pace.left(self.pending) if self.pending else 0.0
-        self.say(Step(self.done, self.total, left, text))
+        kernels = self.kernel_pace.left(("kernels", setting) for setting, _ in self.unmade)
+        self.say(Step(self.done, self.total, left + (kernels if kernels > 0 else 0.0), text))
+
+
+def _course_key(course: Course) -> str:
+    """A key for the time of a course, which is not that of an entry with the same key."""
+    return f"{course.key} against time"
 
 
 def _cut(job: Job) -> Iterator[Job]:

@@ -49,12 +49,15 @@ def do(work: Work, job: Job, tell: Callable[[Any, dict[str, Any]], None] = lambd
     """Fit what the job asks for, keep the cells, and return them; ``tell`` is called after each."""
     found: list[Found] = []
     with Interruption() as interruption:
+        start = time.perf_counter()
         try:
             task = _task(work, job.setting, job.split)
         except MissingArray as error:  # the other settings go on
             return [_failed(entry, str(error), tell) for entry, _ in job.entries]
+        kernels = time.perf_counter() - start  # said once, by the first cell
         for entry, path in job.entries:
             record = _timed(partial(run_entry, work.protocol, entry, task, interruption.check))
+            record["kernel_seconds"], kernels = kernels, 0.0
             interruption.check()  # a fit that was interrupted returns what it has: not to be kept
             if record["error"] is None:
                 work.cells.write(path, record)

@@ -58,7 +58,7 @@ PROTOCOL = Protocol(
     ),
     task=task,
     settings=tuple(SETS),
-    quick_settings=("football", "Yale faces", "MSRC-v1", "breast TCGA", "mfeat"),
+    quick_settings=("football", "breast TCGA", "mfeat"),
     setting_title="data set",
     n_splits=5,
     quick_splits=2,
