@@ -134,19 +134,20 @@ def test_implied_weights_are_both_formulas():
         assert_allclose(norms[j], slope, rtol=1e-6)
 
 
-# two of the 45 problems of the grid: they end 1.2 and 5 percent above
-NEAR_ONE = pytest.mark.xfail(strict=True, reason="2,000 epochs are not enough for q = 101 here")
-TOO_SLOW = [(1.01, 10.0, 3), (1.01, 1000.0, 3)]
-WITHIN_A_PERCENT = [case for case in GRID[::2] if case not in TOO_SLOW]
-WITHIN_A_PERCENT += [pytest.param(*case, marks=NEAR_ONE) for case in TOO_SLOW]
-
-
-@pytest.mark.parametrize(("p", "C", "n_classes"), WITHIN_A_PERCENT)
+@pytest.mark.parametrize(("p", "C", "n_classes"), GRID)
 def test_obscure_comes_within_a_percent_of_the_optimum(p, C, n_classes):
     problem = make_problem(n_classes, p, C)
     best = run(sdca, problem, tol=1e-5, max_iter=5000).certificate.dual
-    result = run(obscure, problem, tol=1e-9, max_iter=2000)
-    assert result.certificate.primal <= 1.01 * best
+    proof = run(obscure, problem, tol=1e-9, max_iter=2000).certificate
+    assert proof.primal <= 1.01 * best
+    assert proof.dual >= 0.99 * best  # and nearly proves it
+
+
+@pytest.mark.parametrize(("p", "C", "n_classes"), GRID[1::5])
+def test_obscure_proves_a_gap_of_a_percent_on_other_problems(p, C, n_classes):
+    result = run(obscure, make_problem(n_classes, p, C, seed=7), tol=1e-2, max_iter=2000)
+    assert result.converged
+    assert result.history[-1]["epoch"] < 2000
 
 
 def test_no_overflow_for_the_largest_exponents():

@@ -88,7 +88,7 @@ class GroupNormProblem:
         self.q = self.p / (self.p - 1.0)
         self.sparsity, self.memory = float(sparsity), memory
         self.weight_set = LpBall(weight_norm(self.p))
-        self._feasible_squares: tuple[NDArray, Vector] | None = None
+        self._known: list[tuple[NDArray, Vector]] = []  # feasible points with their squares
         self._kernel: tuple[NDArray, NDArray] | None = None
         self._last: tuple[NDArray, NDArray, Vector, NDArray] | None = None
 
@@ -107,29 +107,35 @@ class GroupNormProblem:
 
     # -- what a solution is worth ----------------------------------------------------------------------------------
 
-    def evaluate(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray[np.float64], Vector]:
-        """Scores ``Σ_j weights_j K_j alpha``, shape (n, M), and ``‖θ_j(alpha)‖²``, shape (F,); the last are kept."""
+    def evaluate(
+        self, weights: NDArray, alpha: NDArray, also: NDArray | None = None
+    ) -> tuple[NDArray[np.float64], Vector]:
+        """Scores ``Σ_j weights_j K_j alpha``, shape (n, M), and ``‖θ_j(alpha)‖²``, shape (F,); the last are kept.
+
+        ``also`` is an alpha that a lower bound will be asked for: where entries have to be computed, once for both.
+        """
         last = self._last
         if last is None or not (np.array_equal(last[0], weights) and np.array_equal(last[1], alpha)):
-            self._last = np.array(weights), np.array(alpha), *self._evaluated(weights, alpha)
+            self._last = np.array(weights), np.array(alpha), *self._evaluated(weights, alpha, also)
         assert self._last is not None
         return self._last[3], self._last[2]
 
-    def _evaluated(self, weights: NDArray, alpha: NDArray) -> tuple[Vector, NDArray[np.float64]]:
+    def _evaluated(
+        self, weights: NDArray, alpha: NDArray, also: NDArray | None
+    ) -> tuple[Vector, NDArray[np.float64]]:
         if isinstance(self.stack, DenseStack) and self.fits_combined:
             # entries are at hand, and two passes of the cheap kind beat products of each kernel with each class
             squares = self._squares(alpha)
             support = support_of(alpha)
             scores = self.kernel(weights)[:, support].astype(np.float64, copy=False) @ alpha[support]
         else:  # entries cost more than products: compute each once
-            # those of the feasible point too, because the bound will ask for its norms
-            feasible = self.loss.feasible(self.lam * alpha)
-            columns = alpha.shape[1]
-            table = self.stack.apply(np.hstack([alpha, feasible]))
-            squares = np.einsum("fim,im->f", table[:, :, :columns], alpha)
-            scores = np.tensordot(weights, table[:, :, :columns], axes=1)
-            norms = np.einsum("fim,im->f", table[:, :, columns:], feasible)
-            self._feasible_squares = feasible, np.maximum(norms, 0.0)
+            # those of feasible points too, because bounds will ask for their norms
+            points = [self.loss.feasible(self.lam * point) for point in (alpha, also) if point is not None]
+            parts = np.split(self.stack.apply(np.hstack([alpha, *points])), 1 + len(points), axis=2)
+            squares = np.einsum("fim,im->f", parts[0], alpha)
+            scores = np.tensordot(weights, parts[0], axes=1)
+            norms = [np.einsum("fim,im->f", part, point) for part, point in zip(parts[1:], points)]
+            self._known = [(point, np.maximum(norm, 0.0)) for point, norm in zip(points, norms)]
         return np.maximum(squares, 0.0), scores
 
     @property
@@ -170,8 +176,9 @@ class GroupNormProblem:
         """``‖θ_j(alpha)‖²``, shape (F,)."""
         if isinstance(self.stack, DenseStack) and self.fits_combined:
             return np.maximum(self.stack.inner_products(alpha @ alpha.T), 0.0)
-        if self._feasible_squares is not None and np.array_equal(self._feasible_squares[0], alpha):
-            return self._feasible_squares[1]
+        for point, squares in self._known:
+            if np.array_equal(point, alpha):
+                return squares
         return np.maximum(self.stack.quadratic_forms(alpha).sum(axis=1), 0.0)
 
     def _dual_value(self, linear: float, norms: Vector, t: float) -> float:
@@ -202,3 +209,23 @@ class GroupNormProblem:
         if not total > 0.0 or self.p == 2.0:
             return np.ones(len(squares))
         return (norms / total) ** (self.q - 2.0)
+
+    def inside(self, weights: Vector, floor: float) -> Vector:
+        """Weights scaled to the boundary of their set, none below ``floor`` of the largest: zero would stay zero."""
+        if self.weight_set.is_box:
+            return np.ones(len(weights))
+        weights = np.maximum(weights, floor * weights.max(initial=1e-300))
+        return weights / lp_norm(weights, self.weight_set.p)
+
+    def next_weights(self, weights: Vector, squares: Vector, power: float = 1.0) -> Vector:
+        """``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)`` for ``w_j = weights_j θ_j``: the best for this w [KBSZ11, eq. (26)].
+
+        ``squares`` are the ‖θ_j‖². A ``power`` above one goes beyond, because near p = 1 they converge slowly.
+        """
+        if self.weight_set.is_box:
+            return np.ones(len(weights))
+        best = self.weight_set.weights(weights * np.sqrt(np.maximum(squares, 0.0)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = np.where(weights > 0.0, best / weights, 1.0)
+        moved = weights * np.clip(change, 1e-8, 1e8) ** power
+        return moved / lp_norm(moved, self.weight_set.p)

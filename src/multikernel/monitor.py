@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -108,6 +109,7 @@ class Monitor:
         self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None
         self.current: tuple[NDArray, NDArray] | None = None
+        self.must_stop: Callable[[], bool] = self._late  # for solvers that call too rarely to stop in time
         self._proof: NDArray | None = None  # the alpha that proves the bound, if it is not in ``best``
         self._on_record = on_record
         self._elapsed = 0.0
@@ -117,6 +119,9 @@ class Monitor:
     def elapsed(self) -> float:
         """Seconds spent by the solver so far."""
         return self._elapsed + time.perf_counter() - self._started
+
+    def _late(self) -> bool:
+        return self.max_time is not None and self.elapsed >= self.max_time
 
     def resume(
         self,
@@ -131,12 +136,18 @@ class Monitor:
         self.bound = max((row["objective"] - row["gap"] for row in history), default=self.bound)
         self.certificate = self._bounded(self.problem.certificate(*best))
 
-    def __call__(self, weights: NDArray, alpha: NDArray) -> bool:
+    @contextlib.contextmanager
+    def off_the_clock(self) -> Iterator[None]:
+        """What is done inside is judging, not solving, and takes no time."""
         self._elapsed = self.elapsed
         try:
-            return self._record(weights, alpha)
+            yield
         finally:
             self._started = time.perf_counter()
+
+    def __call__(self, weights: NDArray, alpha: NDArray) -> bool:
+        with self.off_the_clock():
+            return self._record(weights, alpha)
 
     def prove(self, bound: float, alpha: Callable[[], NDArray | None] | None = None) -> None:
         """Take note of a lower bound on the optimum that was proved by other means than the alpha of an iteration.

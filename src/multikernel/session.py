@@ -75,6 +75,8 @@ class Session:
     ) -> list[Result]:
         """Solve every problem; ``starts`` are (weights, alpha) pairs to continue from."""
         self._monitors = [Monitor(p, self.tol, on_record=self._watch(k)) for k, p in enumerate(problems)]
+        for monitor in self._monitors:
+            monitor.must_stop = self._must_stop
         if self.checkpoint is not None:
             self._finished = self.checkpoint.restore(self._monitors)
         spent = sum(monitor.elapsed for monitor in self._monitors)

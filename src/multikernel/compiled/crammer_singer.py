@@ -31,6 +31,18 @@ def _best_row(target, cap, label, out):
 
 
 @njit(cache=True, nogil=True)
+def _best_vertex(scores, cost, cap, label, i, out):
+    """The row for a sample without curvature, on which the dual is linear: all on the worst rival, or nothing."""
+    rival = label
+    for r in range(out.shape[0]):
+        out[r] = 0.0
+        if scores[r, i] + cost[label, r] > scores[rival, i] + cost[label, rival]:
+            rival = r
+    if rival != label:
+        out[label], out[rival] = cap, -cap
+
+
+@njit(cache=True, nogil=True)
 def _gap(alpha, scores, cost, cap, label, i):
     """The sample's share of the duality gap, ``cap · loss + Σ_r alpha_ir (score_r + cost_r)``: zero at an optimum."""
     highest, linear = -np.inf, 0.0
@@ -58,11 +70,14 @@ def coordinate_sweep(rows, slot, diagonal, labels, cost, caps, order, threshold,
         label, cap = labels[i], caps[i]
         share = _gap(alpha, scores, cost, cap, label, i)
         total += share
-        if share <= threshold or diagonal[i] <= 0.0:
+        if share <= threshold or diagonal[i] < 0.0:
             continue
-        for r in range(n_classes):
-            target[r] = alpha[i, r] - (scores[r, i] + cost[label, r]) / diagonal[i]
-        _best_row(target, cap, label, new)
+        if diagonal[i] == 0.0:
+            _best_vertex(scores, cost, cap, label, i, new)
+        else:
+            for r in range(n_classes):
+                target[r] = alpha[i, r] - (scores[r, i] + cost[label, r]) / diagonal[i]
+            _best_row(target, cap, label, new)
         row = rows[slot[i]]
         for r in range(n_classes):
             change = new[r] - alpha[i, r]

@@ -62,6 +62,15 @@ def refresh_weights(squares, threshold, q, weights):
 
 
 @njit(cache=True, nogil=True)
+def weighted_norm(squares, weights):
+    """``sqrt(Σ_j weights_j ‖T_j‖²)``, the norm of T in the kernel of these weights."""
+    total = 0.0
+    for j in range(squares.shape[0]):
+        total += weights[j] * squares[j]
+    return np.sqrt(max(total, 0.0))
+
+
+@njit(cache=True, nogil=True)
 def _most_violating(table, weights, factor, cost, label, i, scores):
     """Largest ``cost[label, r] + score_r - score_label`` over r != label, its r, and whether the label lost."""
     n_kernels, n_classes = table.shape[0], table.shape[1]
@@ -118,13 +127,14 @@ def online_steps(
 
 @njit(cache=True, nogil=True)
 def proximal_steps(
-    rows, slot, diagonal, labels, cost, importance, lengths, order, position, lam, q, radius,
+    rows, slot, diagonal, labels, cost, importance, lengths, hits, order, position, lam, q, radius, fixed,
     table, coef, squares, weights, scalars,
 ):  # fmt: skip
     """Stage 2 on ``order[position:]``: proximal projected sub-gradient steps; an infinite radius makes it Pegasos.
 
     ``lengths[i]`` is ‖z‖_{2,q} of a step on sample i. θ = scale · T, so that shrinking and projecting touch one
-    number; the weights do not depend on the scale.
+    number; the weights do not depend on the scale. With ``fixed`` they do not depend on T either: the norm is then
+    that of Σ_j weights_j K_j, and q is 2. ``hits[i, r]`` counts the updates of sample i against class r.
     """
     scores = np.empty(table.shape[1])
     for k in range(position, order.shape[0]):
@@ -148,8 +158,9 @@ def proximal_steps(
             scale *= shrink
         if moves:
             _add(rows, slot[i], diagonal, eta * importance[i] / scale, labels[i], rival, i, table, coef, squares)
-            scalars[NORM] = refresh_weights(squares, 0.0, q, weights)
+            scalars[NORM] = weighted_norm(squares, weights) if fixed else refresh_weights(squares, 0.0, q, weights)
             scalars[UPDATES] += 1
+            hits[i, rival] += 1.0
         # 12. projection
         norm = scale * scalars[NORM]
         if norm > q * radius:

@@ -97,7 +97,8 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     eta : float
         Step of the online stage.
     solver : {"obscure", "pegasos", "sdca"}
-        "obscure" is the paper's two stages, stochastic: a good solution after few epochs, the last percent is slow.
+        "obscure" is the paper's two stages, stochastic, the second with weights that follow w after each epoch: a
+        good solution after few epochs, and a proof of it within a percent after some hundred.
         "pegasos" is what the paper compares with. "sdca" alternates dual coordinate ascent with closed-form weights
         and proves gaps of 1e-3 and far below.
     lam : float, optional
@@ -108,6 +109,8 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
         Largest number of support vectors that ``partial_fit`` keeps.
     eviction : {"oldest", "smallest"}
         Which support vector goes when there are too many: the first to come, or that with the smallest coefficients.
+        Samples met once, with equal weights, all have coefficients of one size; of those the one goes that the others
+        classify with the widest margin [CKS03].
     class_weight : dict, "balanced" or None
         Factor of the sample weights for each class.
     normalize : str, list, dict or None
@@ -138,8 +141,8 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
-        Kernel weights implied by the norms of w, ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``, so that scores are ``Σ_j d_j K_j
-        alpha``.
+        Kernel weights d with ``w_j = d_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j d_j K_j alpha``. At the
+        optimum they are implied by the norms of w, ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``.
     kernel_names_ : ndarray of shape (F,)
     n_kernels_ : int
         Kernels with a weight above 1e-8 of the largest.
@@ -158,8 +161,8 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
         Whether ``tol`` was reached.
     history_ : list of dict
         Rows with iteration, time, objective, gap, relative_gap, weights; epoch, stage, radius (the bound R on ‖w*‖),
-        updates and mistakes for the stochastic solvers. ``partial_fit`` adds a row with seen, updates, mistakes,
-        n_support.
+        step, nearness (the distance to the optimum, in units of R, that steps are made for), updates and mistakes for
+        the stochastic solvers. ``partial_fit`` adds a row with seen, updates, mistakes, n_support.
     n_updates_, n_mistakes_ : int
         After ``partial_fit``: samples that changed the model, and samples that it got wrong before it saw their
         label.

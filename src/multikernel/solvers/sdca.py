@@ -11,7 +11,6 @@ from multikernel.groupnorm import GroupNormProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.obscure import as_columns, online_stage
 from multikernel.solvers.table import ScoreTable, generator
-from multikernel.weight_sets import lp_norm
 
 # Share of the duality gap that the inner problem may leave; sweeps of it before the weights move; how far weights go
 # beyond their closed form, which alone converges slowly near p = 1.
@@ -57,7 +56,7 @@ def sdca(
     else:
         weights, alpha = np.array(start[0]), as_columns(start[1])
     alpha = problem.loss.feasible(problem.lam * alpha) / problem.lam
-    weights = _inside(problem, weights)
+    weights = problem.inside(weights, 1e-12)
     goal = np.inf
     for _ in range(max_iter):
         # 1. alpha, weights fixed: no more exact than the weights deserve
@@ -70,7 +69,7 @@ def sdca(
         goal = min(goal, SHARE_OF_GAP * gap)
         # 2. weights, alpha fixed
         _, squares = problem.evaluate(weights, alpha)
-        weights = _next_weights(problem, weights, squares)
+        weights = problem.next_weights(weights, squares, OVERSHOOT)
 
 
 def _start(problem: GroupNormProblem, rng: np.random.Generator, eta: float) -> tuple[NDArray, NDArray, int]:
@@ -79,24 +78,6 @@ def _start(problem: GroupNormProblem, rng: np.random.Generator, eta: float) -> t
     epochs = online_stage(state, rng, eta, max_epochs=5)
     norms = np.sqrt(np.maximum(state.squares, 0.0))
     return problem.weight_set.weights(norms), state.coef / problem.q, epochs
-
-
-def _inside(problem: GroupNormProblem, weights: NDArray) -> NDArray[np.float64]:
-    """Weights scaled to the boundary of their set, none of them zero: zero would stay zero."""
-    if problem.weight_set.is_box:
-        return np.ones(len(weights))
-    weights = np.maximum(weights, 1e-12 * weights.max(initial=1e-300))
-    return weights / lp_norm(weights, problem.weight_set.p)
-
-
-def _next_weights(problem: GroupNormProblem, weights: NDArray, squares: NDArray) -> NDArray[np.float64]:
-    if problem.weight_set.is_box:
-        return weights
-    closed_form = problem.weight_set.weights(weights * np.sqrt(squares))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        step = np.where(weights > 0.0, closed_form / weights, 1.0)
-    moved = weights * np.clip(step, 1e-8, 1e8) ** OVERSHOOT
-    return moved / lp_norm(moved, problem.weight_set.p)
 
 
 def _ascend(

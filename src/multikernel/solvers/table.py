@@ -104,6 +104,8 @@ class ScoreTable:
         self._batch = FIRST_BATCH
         self._ahead, self._coef_ahead = np.zeros(0, dtype=np.int64), np.zeros((0, n_classes))
         self.scalars[compiled.SCALE] = 1.0
+        self.q, self.fixed = problem.q, False  # the norm of θ, and whether the weights are given instead of implied
+        self.hits = np.zeros((n, n_classes))
         self.diagonal = np.ascontiguousarray(problem.stack.diagonal(), dtype=np.float64)
         # a step is on one sample instead of on the mean, so that its weight is n times its share of the loss
         self.importance = problem.loss.importance * n
@@ -116,9 +118,9 @@ class ScoreTable:
 
     def proximal(self, order: NDArray, radius: float, lengths: NDArray) -> None:
         """Steps of stage 2 on the samples of ``order``; ``lengths`` are those of the sub-gradients."""
-        factor = lambda: self.scalars[self.compiled.SCALE] / self.problem.q  # noqa: E731
-        settings = (self.problem.lam, self.problem.q, radius)
-        self._run(self.compiled.proximal_steps, order, factor, (lengths,), settings)
+        factor = lambda: self.scalars[self.compiled.SCALE] / self.q  # noqa: E731
+        settings = (self.problem.lam, self.q, radius, self.fixed)
+        self._run(self.compiled.proximal_steps, order, factor, (lengths, self.hits), settings)
 
     def averaging(self, order: NDArray) -> None:
         """Steps of UFO-MKL on the samples of ``order``."""
@@ -186,16 +188,32 @@ class ScoreTable:
         """Steps on which another class scored at least as high as the right one, in all."""
         return int(self.scalars[self.compiled.MISTAKES])
 
-    def restart(self, steps: float = 0.0) -> None:
-        """Set the clock of the step sizes."""
-        self.scalars[self.compiled.STEPS], self.scalars[self.compiled.PROXIMAL] = steps, 0.0
+    @property
+    def step(self) -> float:
+        """The step size of stage 2 by its clock."""
+        return self.q / max(self.problem.lam * self.steps + self.scalars[self.compiled.PROXIMAL], 1e-300)
+
+    def restart(self, steps: float = 0.0, step: float = np.inf) -> None:
+        """Set the clock of the step sizes: steps taken, and the size that they led to if it is known."""
+        self.scalars[self.compiled.STEPS] = steps
+        self.scalars[self.compiled.PROXIMAL] = max(self.q / step - self.problem.lam * steps, 0.0)
 
     def settle(self) -> None:
         """Compute norms and weights afresh: updating them a million times adds up rounding errors."""
-        self.squares[:] = np.einsum("fmi,im->f", self.table, self.coef)
-        threshold = self.problem.sparsity * self.steps
-        norm = self.compiled.refresh_weights(self.squares, threshold, self.problem.q, self.weights)
+        self.squares[:] = squares_of(self.table, self.coef)
+        if self.fixed:
+            norm = self.compiled.weighted_norm(self.squares, self.weights)
+        else:
+            threshold = self.problem.sparsity * self.steps
+            norm = self.compiled.refresh_weights(self.squares, threshold, self.problem.q, self.weights)
         self.scalars[self.compiled.NORM] = norm
+
+    def fix(self, weights: NDArray) -> None:
+        """Give the weights: the norm is now that of the kernel Σ_j weights_j K_j, and ``w_j = weights_j θ_j / 2``."""
+        self.weights[:], self.fixed = weights, True
+        self.scale *= 2.0 / self.q
+        self.q = 2.0
+        self.scalars[self.compiled.NORM] = self.compiled.weighted_norm(self.squares, self.weights)
 
     def set(self, theta: NDArray) -> None:
         """Make ``theta`` (n, M) the coefficients of θ."""
@@ -214,6 +232,8 @@ class ScoreTable:
 
     def lengths(self) -> NDArray[np.float64]:
         """‖z‖_{2,q} of a step on each sample: sqrt(2) times the q-norm over kernels of sqrt(k_j(x, x))."""
+        if self.fixed:
+            return self.importance * np.sqrt(2.0 * np.maximum(self.weights @ self.diagonal, 0.0))
         root = np.sqrt(np.maximum(self.diagonal, 0.0))
         return np.sqrt(2.0) * self.importance * np.array([lp_norm(column, self.problem.q) for column in root.T])
 
@@ -233,7 +253,7 @@ class Solution:
     """
 
     def __init__(self, problem: GroupNormProblem, table: NDArray, alpha: NDArray, weights: NDArray | None = None):
-        squares = np.maximum(np.einsum("fmi,im->f", table, alpha), 0.0)
+        squares = np.maximum(squares_of(table, alpha), 0.0)
         self.weights = problem.implied_weights(squares) if weights is None else np.array(weights)
         norms = self.weights * np.sqrt(squares)
         scores = np.tensordot(self.weights, table, axes=1).T
@@ -242,6 +262,11 @@ class Solution:
         self.scale = problem.loss.best_scale(scores, curvature, problem.sparsity * float(norms.sum()))
         self.alpha = self.scale * alpha
         self.objective = problem.regulariser(self.scale * norms) + problem.loss.value(self.scale * scores)
+
+
+def squares_of(table: NDArray, coef: NDArray) -> NDArray[np.float64]:
+    """``‖T_j‖²`` out of scores (F, M, n) and coefficients (n, M), shape (F,)."""
+    return table.reshape(len(table), -1) @ np.ascontiguousarray(coef.T).reshape(-1)
 
 
 def generator(random_state: Any) -> np.random.Generator:

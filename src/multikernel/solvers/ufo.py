@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from multikernel.groupnorm import GroupNormProblem
 from multikernel.monitor import Monitor
-from multikernel.solvers.obscure import as_columns
+from multikernel.solvers.obscure import as_columns, epochs_before, prove
 from multikernel.solvers.table import ScoreTable, Solution, generator
 
 # A warm start stands for this many epochs: later steps must not drown it, nor it them.
@@ -59,7 +59,7 @@ def ufo(
     state = ScoreTable(problem)
     n, done = len(problem.loss), 0
     if start is not None and np.any(start[1]):
-        done = _epochs_before(monitor)
+        done = epochs_before(monitor)
         state.restart(steps=max(done, EPOCHS_OF_A_START) * n)
         state.set(problem.lam * state.steps * as_columns(start[1]))
         if monitor(start[0], as_columns(start[1])):
@@ -67,17 +67,13 @@ def ufo(
     next_look = max(1, 2 * done)
     for epoch in range(done + 1, max_iter + 1):
         state.averaging(rng.permutation(n))
-        if epoch < next_look and epoch < max_iter:
+        if epoch < next_look and epoch < max_iter and not monitor.must_stop():
             continue
         next_look = 2 * epoch
         state.settle()
         factor = 1.0 / (problem.lam * state.steps)
         solution = Solution(problem, factor * state.table, factor * state.coef, state.weights)
+        prove(monitor, problem, solution, factor * state.coef)  # what was averaged, before its length was chosen
         monitor.notes = {"epoch": epoch, "updates": state.updates, "mistakes": state.mistakes}
         if monitor(solution.weights, solution.alpha):
             return
-
-
-def _epochs_before(monitor: Monitor) -> int:
-    """Epochs of the run that a monitor goes on with; none in a run of its own."""
-    return max((int(row.get("epoch", 0)) for row in monitor.history), default=0)
