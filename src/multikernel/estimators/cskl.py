@@ -19,7 +19,7 @@ from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
 from multikernel.monitor import Result
 from multikernel.solvers.capped import CAPPED_SOLVERS
-from multikernel.solvers.continuation import CappedProblem, continued
+from multikernel.solvers.continuation import CappedProblem, follow
 from multikernel.solvers.exact import SelectionProblem, exact_selection
 from multikernel.weight_sets import CappedSimplex
 
@@ -191,6 +191,9 @@ class CSKLClassifier(KernelSVMClassifier):
             known = ", ".join(map(repr, CAPPED_SOLVERS))
             raise ValueError(f"solver={self.solver!r} is not known: use one of {known}.")
         self._options()
+        self._check_t()
+
+    def _check_t(self) -> None:
         t = self._wanted_t()
         if t is None:
             return
@@ -224,7 +227,9 @@ class CSKLClassifier(KernelSVMClassifier):
         if start is not None:
             weights, alpha = start[0], problem.inner.repair(start[1])
             if not problem.holds(weights):
-                start = continued(problem, weights, alpha)
+                start = follow(problem, monitor, weights, alpha)
+                if start is None:
+                    return
             elif not monitor.history and monitor(weights, alpha):
                 return  # nothing left to do: so it is along paths, and for a second fit to the same data
         CAPPED_SOLVERS[self.solver](problem, monitor, start, max_iter=self.max_iter, **self._options())

@@ -114,8 +114,9 @@ def cskl_path(
 ) -> CSKLPath:
     """Fit a :class:`CSKLClassifier` for several values of t, by default all whole ones from 1 to F.
 
-    Kernels are computed and checked once. Models are fitted in ascending order, and each starts from the weights and
-    coefficients that a quadratic model of the objective at the one before expects.
+    Kernels are computed and checked once. Models are fitted in ascending order. Each starts from the weights that a
+    quadratic model of the objective at the one before expects, with coefficients that follow; where these prove
+    themselves to be within ``tol`` no SVM is solved.
 
     Parameters
     ----------
@@ -233,7 +234,7 @@ def _fits_along_t(model: CSKLClassifier, prepared: Prepared, values: NDArray[np.
     for t in values:
         fitted = copy.copy(model)
         fitted.t = float(t)  # what set_params does, without looking at the signature each time
-        fitted._check_parameters()
+        fitted._check_t()  # the others were checked when the kernels were
         problems = list(fitted._problems(prepared.stack, prepared.tasks, prepared.sample_weight))
         start = None if previous is None else previous._previous_solution()
         for problem, known in zip(problems, earlier):

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
 
 from multikernel.blas import one_blas_thread
-from multikernel.inner.newton import ridged_cholesky
-from multikernel.inner.operators import as_operator
+from multikernel.combination import CombinedKernel, WeightedSum
+from multikernel.inner.newton import BoundedNewton
+from multikernel.inner.operators import KernelOperator
+from multikernel.inner.qp import BoxProblem
 from multikernel.minmax import MinMaxProblem
-from multikernel.solvers.newton import ROUGH_FREE, _minimise_model, curvature
+from multikernel.monitor import Monitor
+from multikernel.solvers.branching import least_point
+from multikernel.solvers.newton import ROUGH_FREE, curvature
 from multikernel.weight_sets import CappedSimplex
 
 Vector = NDArray[np.float64]
 
 # Ratio of the sums from which a step is so long that it starts from weights scaled to the new sum.
 FAR = 1.6
+# Steps without an SVM at most, and the share of the gap that each must leave at most to be followed by another.
+MOST_STEPS, FAST = 4, 0.5
 
 
 class CappedProblem(MinMaxProblem):
@@ -77,40 +82,82 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
     >>> problem.holds(start), float(svm.violation(alpha))
     (True, 0.0)
     """
-    allowed = problem.weight_set
-    total = float(weights.sum())
+    allowed, total = CappedSimplex(float(problem.weight_set.total or 1.0)), float(weights.sum())
     if not total > 0.0:
         return allowed.start(len(weights)), alpha
     chosen = np.arange(len(weights))
-    H = curvature(problem, weights, alpha, chosen, most_free=ROUGH_FREE)
+    kernel = _kernel_in_parts(problem, weights)
+    H = curvature(problem, weights, alpha, chosen, most_free=ROUGH_FREE, operator=kernel)
     gradient = -0.5 * problem.quadratic_forms(alpha)
-    s = float(allowed.total or 1.0) / total
+    s = allowed.t / total
     if max(s, 1.0 / s) >= FAR:
-        return _minimise_model(H / s**3, gradient / s**2, s * weights, allowed), alpha
-    target = _minimise_model(H, gradient, weights, allowed)
-    return target, _followed(problem, weights, alpha, target - weights)
+        target = least_point(H / s**3, gradient / s**2, s * weights, allowed)
+        return target, _followed(problem, target, alpha)
+    target = least_point(H, gradient, weights, allowed)
+    return target, _followed(problem, target, alpha)
 
 
-def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray, change: Vector) -> NDArray:
-    """Coefficients after a change of the weights, to first order: free ones move so that their margins stay.
+def follow(
+    problem: MinMaxProblem, monitor: Monitor, weights: Vector, alpha: NDArray
+) -> tuple[Vector, NDArray] | None:
+    """Go on from the solution for another sum of the weights as long as that brings the gap down fast.
 
-    With K the kernel on the free support vectors, ``K·δ + b = −Σ_j change_j K_j alpha`` there, and sums are kept.
+    A solved SVM in each step would be exact, and cost several times as much. Returns None if the monitor says stop,
+    else the best weights and coefficients reached.
     """
-    if alpha.ndim == 2:
+    best, least = None, np.inf
+    for _ in range(MOST_STEPS):
+        weights, alpha = continued(problem, weights, alpha)
+        if monitor(weights, alpha):
+            return None
+        gap = monitor.history[-1]["relative_gap"]
+        if best is None or gap < least:
+            best = weights, alpha
+        if not gap <= FAST * least:
+            break
+        least = gap
+    return best
+
+
+def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> NDArray:
+    """Coefficients after a change of the weights: the SVM's on the new kernel while those at a bound stay there.
+
+    For several labels each gets its own.
+    """
+    kernel = _kernel_in_parts(problem, weights)
+    scores = np.tensordot(weights, problem.scores(alpha), axes=1)
+    if alpha.ndim == 1:
+        return _newton_step(problem.inner.problem, kernel, scores, alpha)
+    svms = zip(problem.inner.svms, scores.T, alpha.T)
+    return np.column_stack([_newton_step(svm.problem, kernel, s, a) for svm, s, a in svms])
+
+
+def _kernel_in_parts(problem: MinMaxProblem, weights: Vector) -> KernelOperator:
+    """The kernel of the weights, of which only blocks of free support vectors are computed."""
+    return CombinedKernel(problem.stack, WeightedSum(weights))
+
+
+def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha: Vector) -> Vector:
+    """The minimum of (QP) over the variables that are free or want to leave their bounds, if they are few enough."""
+    free = (alpha > box.lo) & (alpha < box.hi)
+    wish = box.p - scores
+    for group in box.groups:
+        if free[group].any():
+            wish[group] -= np.median(wish[group][free[group]])
+    loose = box.ordered(free | ((alpha < box.hi) & (wish > 0.0)) | ((alpha > box.lo) & (wish < 0.0)))
+    if not 1 < len(loose) <= ROUGH_FREE:
         return alpha
-    box, operator = problem.inner.problem, as_operator(problem.kernel(weights))
-    width = box.hi - box.lo
-    free = np.flatnonzero((alpha > box.lo + 1e-9 * width) & (alpha < box.hi - 1e-9 * width))
-    if not 0 < len(free) <= ROUGH_FREE:
-        return alpha
-    E = np.array([np.isin(free, group) for group in box.groups], dtype=np.float64).reshape(-1, len(free)).T
-    E = E[:, E.any(axis=0)]
-    K = operator.submatrix(free, free).astype(np.float64)
-    K.ravel()[:: len(free) + 1] += 1e-10 * max(float(K.trace()) / len(free), 1e-300)
-    right = np.column_stack([problem.scores(alpha)[:, free].T @ change, E])
+    split = int(np.isin(loose, box.groups[0]).sum()) if box.groups else 0
+    moved = alpha.copy()
     with one_blas_thread():
-        Y = cho_solve((ridged_cholesky(K), True), right, check_finite=False)
-    moved = Y[:, 1:] @ np.linalg.solve(E.T @ Y[:, 1:], E.T @ Y[:, 0]) - Y[:, 0]
-    followed = alpha.copy()
-    followed[free] += moved
-    return problem.inner.repair(followed)
+        newton = BoundedNewton(
+            kernel.submatrix(loose, loose),
+            scores[loose] - box.p[loose],
+            alpha[loose],
+            box.lo[loose],
+            box.hi[loose],
+            split,
+            len(box.groups),
+        )
+        moved[loose] = newton.step()[0]
+    return box.feasible(moved)

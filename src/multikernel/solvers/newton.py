@@ -14,7 +14,7 @@ from multikernel.blas import one_blas_thread
 from multikernel.certificate import Certificate
 from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.newton import ridged_cholesky
-from multikernel.inner.operators import as_operator
+from multikernel.inner.operators import KernelOperator, as_operator
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.inexact import InnerTolerance
@@ -198,13 +198,14 @@ def curvature(
     *,
     ridge: float = 1e-10,
     most_free: int = MOST_FREE,
+    operator: KernelOperator | None = None,
 ) -> NDArray[np.float64]:
     """Second derivatives of J for the chosen kernels, summed over labels, shape (len(chosen), len(chosen)).
 
     ``ridge`` is added to the diagonal of the kernel, relative to its mean; of more than ``most_free`` free support
-    vectors a sample is taken.
+    vectors a sample is taken. ``operator`` is the kernel of the weights, if not all of it is to be computed.
     """
-    operator = as_operator(problem.kernel(weights))
+    operator = as_operator(problem.kernel(weights)) if operator is None else operator
     if not isinstance(problem.inner, LabelSVMs):
         scores = problem.scores(alpha)[chosen]
         return _curvature_of_one(problem.inner, operator, scores, alpha, ridge, most_free)
