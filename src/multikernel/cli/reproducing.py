@@ -97,11 +97,13 @@ def _run_one(protocol: Any, options: argparse.Namespace, number: int, count: int
 def _print_list(known: dict[str, Any]) -> None:
     from multikernel.experiments.times import expected
 
-    width = max(map(len, known))
+    width, titles = max(map(len, known)), max(len(protocol.title) for protocol in known.values())
     for name, protocol in known.items():
-        minutes = [] if protocol.minutes is None else [f"{protocol.minutes:.0f} min"]
-        needs = [*minutes, ", ".join(protocol.files) or "no archives"]
-        print(f"{name:<{width}}  {protocol.title} ({'; '.join(needs)})")
+        minutes = "?" if protocol.minutes is None else f"{protocol.minutes:.0f}"
+        files = ", ".join(protocol.files) or "no archives"
+        if len(protocol.files) > 3:
+            files = f"{', '.join(protocol.files[:2])} and {len(protocol.files) - 2} more"
+        print(f"{name:<{width}}  {minutes:>3} min  {protocol.title:<{titles}}  {files}")
     print(expected(list(known.values())))
 
 

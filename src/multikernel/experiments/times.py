@@ -15,7 +15,7 @@ def expected(protocols: Sequence[Protocol]) -> str:
     >>> from multikernel.experiments import all_protocols
     >>> from multikernel.experiments.times import expected
     >>> expected([all_protocols()["flower17"]])
-    'full runs take about 9 minutes on two cores'
+    'full runs take about 4 minutes on two cores'
     """
     found = {protocol.name: protocol.minutes for protocol in protocols}
     known = [minutes for minutes in found.values() if minutes is not None]

@@ -87,4 +87,5 @@ PROTOCOL = Protocol(
     task=task,
     figures=(score_intervals, score_by_time),
     claims=CLAIMS,
+    minutes=10,
 )

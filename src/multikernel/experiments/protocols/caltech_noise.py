@@ -79,4 +79,5 @@ PROTOCOL = Protocol(
     setting_title="noise kernels",
     figures=(score_by_setting,),
     claims=CLAIMS,
+    minutes=9,
 )

@@ -88,6 +88,6 @@ PROTOCOL = Protocol(
         Picture("descriptors_against_t", wins.kernels_by_kind, contest=CONTEST),
     ),
     claims=CLAIMS,
-    minutes=6,
+    minutes=4,
     tables=partial(wins.wins_table, contest=CONTEST),
 )

@@ -91,5 +91,5 @@ PROTOCOL = Protocol(
         Picture("kernels_against_t", kernels_against_t, lines=LINES, ts=TS),
     ),
     claims=CLAIMS,
-    minutes=2.5,
+    minutes=3,
 )

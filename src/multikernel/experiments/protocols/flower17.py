@@ -93,5 +93,5 @@ PROTOCOL = Protocol(
     course=COURSES,
     figures=(score_intervals, against_time),
     claims=CLAIMS,
-    minutes=9,
+    minutes=4,
 )

@@ -86,4 +86,5 @@ PROTOCOL = Protocol(
     ),
     figures=(Picture("against_time", scores_and_weights_against_time),),
     claims=CLAIMS,
+    minutes=4,
 )

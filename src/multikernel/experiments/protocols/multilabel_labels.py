@@ -66,5 +66,5 @@ PROTOCOL = Protocol(
     metric="mean average precision",
     figures=(Picture("time_against_labels", time_by_labels, labels=LABELS),),
     claims=CLAIMS,
-    minutes=3,
+    minutes=2,
 )

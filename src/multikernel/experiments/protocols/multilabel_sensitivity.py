@@ -81,4 +81,5 @@ PROTOCOL = Protocol(
     ),
     figures=(Picture("sensitivity", scores_by_budget, SHOWN, families=FAMILIES),),
     claims=CLAIMS,
+    minutes=2,
 )

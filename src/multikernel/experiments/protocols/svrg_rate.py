@@ -93,6 +93,6 @@ PROTOCOL = Protocol(
         Picture("gap_by_passes_large_C", gap_by_passes, LARGE_C, groups=BADLY),
     ),
     claims=CLAIMS,
-    minutes=2,
+    minutes=1,
     tables=partial(gap_table, lines=LINES, budgets=BUDGETS),
 )

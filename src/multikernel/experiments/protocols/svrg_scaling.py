@@ -93,5 +93,5 @@ PROTOCOL = Protocol(
         Picture("cost_by_samples", cost_panels, LEVEL, groups={"16 kernels": BY_SAMPLES}, name="samples n", gap=GAP),
     ),
     claims=CLAIMS,
-    minutes=4,
+    minutes=2,
 )

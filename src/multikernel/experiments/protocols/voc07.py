@@ -90,4 +90,5 @@ PROTOCOL = Protocol(
     },
     figures=(Picture("weights_by_norm", weight_panels, SHARES, setting="cat", titles=PANELS),),
     claims=CLAIMS,
+    minutes=4,
 )

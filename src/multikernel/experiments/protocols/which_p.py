@@ -64,5 +64,5 @@ PROTOCOL = Protocol(
     quick_splits=2,
     figures=(gains_over_baseline,),
     claims=CLAIMS,
-    minutes=9,
+    minutes=3,
 )
