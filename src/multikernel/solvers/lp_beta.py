@@ -13,6 +13,9 @@ from multikernel.monitor import Monitor
 
 # Constraints that a sample may add a round, its most violated first.
 RIVALS = 3
+# Constraints this near to being violated, as a share of the mean level, come with those that are: near the end they
+# would otherwise come one by one, each at the price of a linear program.
+NEARLY = 0.05
 # What the linear programs are solved to; margins are scaled to one.
 FEASIBILITY = 1e-9
 
@@ -65,14 +68,15 @@ def lp_beta(
         weights, prices, levels = _restricted(problem, chosen)
         if monitor(weights, prices):
             return
-        # 3. add what its solution violates
+        # 3. add what its solution violates, or nearly
         slack = FEASIBILITY * max(problem.scale, np.finfo(float).tiny)
-        violated = _most_violated(problem.margins(weights), levels - slack, RIVALS) & ~chosen
+        margins = problem.margins(weights)
+        violated = _most_violated(margins, levels - slack, RIVALS) & ~chosen
         violated[problem.caps <= 0.0] = False
         if not violated.any():
             monitor.stopped = "rounding"
             return
-        chosen |= violated
+        chosen |= _most_violated(margins, levels + NEARLY * np.abs(levels).mean(), RIVALS)
 
 
 def _most_violated(margins: NDArray, levels: NDArray, count: int) -> NDArray[np.bool_]:
