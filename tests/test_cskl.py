@@ -186,7 +186,8 @@ def test_a_start_for_the_next_t_is_better_than_scaled_weights_and_feasible(svm):
     inner = {"C": CSVM(signs, C), "nu": NuSVM(signs, 0.4), "no bias": CSVM(signs, C, bias=False)}[svm]
     _, known = solve(K, inner, 4.0, "newton")
     problem = CappedProblem(DenseStack(K), inner, CappedSimplex(4.5), memory=1 << 30)
-    weights, alpha = continued(problem, known.weights, known.alpha)
+    weights, alpha, settled = continued(problem, known.weights, known.alpha)
+    assert settled
     assert problem.holds(weights)
     assert inner.violation(alpha) <= 1e-12
     values = [problem.solve_inner(g, alpha, 1e-9)[0] for g in (weights, problem.weight_set.weights(known.weights))]

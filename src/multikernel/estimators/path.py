@@ -114,9 +114,10 @@ def cskl_path(
 ) -> CSKLPath:
     """Fit a :class:`CSKLClassifier` for several values of t, by default all whole ones from 1 to F.
 
-    Kernels are computed and checked once. Models are fitted in ascending order. Each starts from the weights that a
-    quadratic model of the objective at the one before expects, with coefficients that follow; where these prove
-    themselves to be within ``tol`` no SVM is solved.
+    Kernels are computed and checked once. Models are fitted in descending order, because t = F takes one SVM only.
+    Each starts from the weights that a quadratic model of the objective at the one before expects, with coefficients
+    that follow; where these prove themselves to be within ``tol`` no SVM is solved. Exact models are fitted in
+    ascending order, each from the choice before.
 
     Parameters
     ----------
@@ -144,8 +145,11 @@ def cskl_path(
     prepared = model._prepare(X, y, sample_weight)
     values = np.asarray(np.arange(1, prepared.stack.n_kernels + 1) if t is None else t, dtype=np.float64)
     order = _checked_order(values, "t")
-    ascending = values[order]
-    fits = _fits(model, prepared, "t", ascending) if model.exact else _fits_along_t(model, prepared, ascending)
+    if model.exact:
+        fits = _fits(model, prepared, "t", values[order])
+    else:
+        order = order[::-1]
+        fits = _fits_along_t(model, prepared, values[order])
     models = dict(zip(order.tolist(), fits))
     return CSKLPath("t", values, [models[k] for k in range(len(values))])
 

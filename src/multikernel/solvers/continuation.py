@@ -49,13 +49,13 @@ class CappedProblem(MinMaxProblem):
         return inside and abs(float(weights.sum()) - self.t) <= 1e-9 * self.t
 
 
-def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[Vector, NDArray]:
+def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[Vector, NDArray, bool]:
     """Weights and coefficients to start from, given the solution for another sum of the weights.
 
     The weights minimise, over the set of ``problem``, the quadratic model of J at that solution: weights that reach
-    0 or 1 on the way stay there. Free coefficients follow to first order. With few samples at the bound C, J(s·g) is
-    nearly J(g) / s, which no parabola follows far. Where the sum grows by more than half the model is therefore that
-    of J at ``s·g``, with gradient and curvature divided by s² and s³.
+    0 or 1 on the way stay there. Coefficients follow as long as those at a bound stay there. With few samples at the
+    bound C, J(s·g) is nearly J(g) / s, which no parabola follows far. Where the sum changes by more than half the
+    model is therefore that of J at ``s·g``, with gradient and curvature divided by s² and s³.
 
     Parameters
     ----------
@@ -65,6 +65,13 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
         Solution for another sum.
     alpha : ndarray of shape (n,) or (n, T)
         Its coefficients, feasible.
+
+    Returns
+    -------
+    weights, alpha : ndarray
+        In the set, and feasible.
+    settled : bool
+        Whether coefficients could follow: if not, many have come to a bound or left it, and it takes an SVM.
 
     Examples
     --------
@@ -78,13 +85,13 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
     >>> svm = CSVM(np.sign(A[0, :, 0]), C=1.0)
     >>> problem = CappedProblem(DenseStack(A @ A.transpose(0, 2, 1)), svm, CappedSimplex(2.0), memory=2**20)
     >>> g = np.array([0.6, 0.3, 0.1])
-    >>> start, alpha = continued(problem, g, problem.solve_inner(g, None, 1e-6)[1])
+    >>> start, alpha, _ = continued(problem, g, problem.solve_inner(g, None, 1e-6)[1])
     >>> problem.holds(start), float(svm.violation(alpha))
     (True, 0.0)
     """
     allowed, total = CappedSimplex(float(problem.weight_set.total or 1.0)), float(weights.sum())
     if not total > 0.0:
-        return allowed.start(len(weights)), alpha
+        return allowed.start(len(weights)), alpha, False
     chosen = np.arange(len(weights))
     kernel = _kernel_in_parts(problem, weights)
     H = curvature(problem, weights, alpha, chosen, most_free=ROUGH_FREE, operator=kernel)
@@ -92,9 +99,9 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
     s = allowed.t / total
     if max(s, 1.0 / s) >= FAR:
         target = least_point(H / s**3, gradient / s**2, s * weights, allowed)
-        return target, _followed(problem, target, alpha)
-    target = least_point(H, gradient, weights, allowed)
-    return target, _followed(problem, target, alpha)
+    else:
+        target = least_point(H, gradient, weights, allowed)
+    return target, *_followed(problem, target, alpha)
 
 
 def follow(
@@ -107,7 +114,9 @@ def follow(
     """
     best, least = None, np.inf
     for _ in range(MOST_STEPS):
-        weights, alpha = continued(problem, weights, alpha)
+        weights, alpha, settled = continued(problem, weights, alpha)
+        if not settled:
+            return weights, alpha
         if monitor(weights, alpha):
             return None
         gap = monitor.history[-1]["relative_gap"]
@@ -119,17 +128,18 @@ def follow(
     return best
 
 
-def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> NDArray:
+def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[NDArray, bool]:
     """Coefficients after a change of the weights: the SVM's on the new kernel while those at a bound stay there.
 
-    For several labels each gets its own.
+    For several labels each gets its own. Also whether that is where they are.
     """
     kernel = _kernel_in_parts(problem, weights)
     scores = np.tensordot(weights, problem.scores(alpha), axes=1)
     if alpha.ndim == 1:
         return _newton_step(problem.inner.problem, kernel, scores, alpha)
     svms = zip(problem.inner.svms, scores.T, alpha.T)
-    return np.column_stack([_newton_step(svm.problem, kernel, s, a) for svm, s, a in svms])
+    steps = [_newton_step(svm.problem, kernel, s, a) for svm, s, a in svms]
+    return np.column_stack([a for a, _ in steps]), all(settled for _, settled in steps)
 
 
 def _kernel_in_parts(problem: MinMaxProblem, weights: Vector) -> KernelOperator:
@@ -137,8 +147,8 @@ def _kernel_in_parts(problem: MinMaxProblem, weights: Vector) -> KernelOperator:
     return CombinedKernel(problem.stack, WeightedSum(weights))
 
 
-def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha: Vector) -> Vector:
-    """The minimum of (QP) over the variables that are free or want to leave their bounds, if they are few enough."""
+def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha: Vector) -> tuple[Vector, bool]:
+    """The minimum of (QP) over variables that are free or want to leave their bounds, and whether it was found."""
     free = (alpha > box.lo) & (alpha < box.hi)
     wish = box.p - scores
     for group in box.groups:
@@ -146,7 +156,7 @@ def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha:
             wish[group] -= np.median(wish[group][free[group]])
     loose = box.ordered(free | ((alpha < box.hi) & (wish > 0.0)) | ((alpha > box.lo) & (wish < 0.0)))
     if not 1 < len(loose) <= ROUGH_FREE:
-        return alpha
+        return alpha, False
     split = int(np.isin(loose, box.groups[0]).sum()) if box.groups else 0
     moved = alpha.copy()
     with one_blas_thread():
@@ -159,5 +169,5 @@ def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha:
             split,
             len(box.groups),
         )
-        moved[loose] = newton.step()[0]
-    return box.feasible(moved)
+        moved[loose], exact = newton.step()
+    return box.feasible(moved), exact
