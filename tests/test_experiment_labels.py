@@ -11,7 +11,7 @@ from multikernel.experiments import Course, Entry, Protocol, Task, all_protocols
 from multikernel.experiments.findings.courses import scores_and_weights_against_time
 from multikernel.experiments.findings.sizes import time_by_labels
 from multikernel.experiments.labels import PerLabel, PerLabelEntry, mean_average_precision, signs_of_classes
-from multikernel.experiments.protocol import FAILS, HOLDS
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART
 from multikernel.experiments.results import Results
 from multikernel.experiments.run import open_archives
 from multikernel.gram import DenseStack
@@ -169,6 +169,19 @@ def test_verdicts_on_time_against_labels_read_slopes_ratios_and_scores():
     worse = {**scores, "max": np.full(4, 0.5)}
     found = all_protocols()["multilabel-labels"].claims(made_up("multilabel-labels", slow, worse))
     assert [verdict.verdict for verdict in found] == [FAILS, FAILS, FAILS]
+
+
+def test_verdicts_on_one_kernel_for_many_labels_read_scores_and_times_of_each_setting():
+    keys = [entry.key for entry in all_protocols()["multilabel"].entries]
+    scores = {key: np.full(4, 0.6) for key in keys} | {"sum-paper": np.array([0.6, 0.605, 0.595, 0.6])}
+    seconds = {key: np.ones(4) for key in keys} | {"sum-paper": np.full(4, 2.5)}
+    alike, faster, accurate = all_protocols()["multilabel"].claims(made_up("multilabel", seconds, scores))
+    assert (alike.verdict, faster.verdict, accurate.verdict) == (HOLDS, HOLDS, HOLDS)
+    assert "VOC 2007: 2.5 times" in faster.evidence
+    scores["gmkl"], seconds["sum-paper"] = np.array([0.6, 0.7, 0.6, 0.6]), np.array([2.0, 0.5, 2.0, 2.0])
+    _, faster, accurate = all_protocols()["multilabel"].claims(made_up("multilabel", seconds, scores))
+    assert (faster.verdict, accurate.verdict) == (IN_PART, IN_PART)
+    assert "Caltech, 20 labels: simple +0.0, vskl +0.0, gmkl -10.0, average +0.0; VOC 2007:" in accurate.evidence
 
 
 def test_figures_show_every_line():

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from multikernel.cli import main
 from multikernel.experiments import Course, all_protocols, reproduce
 from multikernel.experiments.findings.against import over_splits, ranked
 from multikernel.experiments.findings.drawing import pictures
+from multikernel.experiments.page import page
 from multikernel.experiments.protocol import Entry
 from multikernel.experiments.protocols import flower17, which_p
 from multikernel.experiments.results import Results
@@ -252,6 +254,29 @@ def test_entries_that_lack_settings_are_not_ranked():
     assert found.n_settings == 9
     results.cells["mfeat", 0, "1"]["scores"] = []
     assert ranked(results).n_settings == 8
+
+
+def test_the_best_mean_on_a_page_is_one_over_all_settings():
+    better = {"1": 0.9, "4": 0.8}
+    results = filled(which_p.PROTOCOL, lambda setting, split, key: better.get(key, 0.5), n_splits=1)
+    assert "90.0 %</strong><span>p = 1<" in page(results, {})
+    results.cells["mfeat", 0, "1"]["scores"] = []
+    assert "80.0 %</strong><span>p = 4<" in page(results, {})
+
+
+def test_the_time_left_counts_kernels_that_are_still_to_be_made(small, tmp_path):
+    def task(archives, setting, split, quick):
+        time.sleep(0.3)
+        return flower17.task(archives, "all", split, quick)
+
+    steps = []
+    protocol = replace(small, task=task, settings=("a", "b"), n_splits=1, course=(), figures=())
+    found = reproduce(protocol, tmp_path, data=SMALL, say=steps.append)
+    expected = sum(found.cells["a", 0, key]["seconds"] for key in ("average", "mkl"))
+    kernels = found.cells["a", 0, "average"]["kernel_seconds"]
+    assert kernels > 0.3
+    assert steps[1].left == pytest.approx(expected + kernels)  # all that is left is like what was done
+    assert steps[3].left == 0.0
 
 
 def test_the_summary_is_written_from_saved_results_alone(small, tmp_path):

@@ -28,6 +28,7 @@ img.plot { display: block; width: 100%; height: auto; background: #fff; border-r
 .verdicts li { padding: 10px 0; border-bottom: 1px solid var(--rule); }
 .verdicts li:last-child { border-bottom: 0; }
 .verdicts .mark { margin: 0 8px 0 0; }
+.verdicts .mark.part { background: none; box-shadow: inset 0 0 0 1px var(--accent); }
 .verdicts .mark.no { background: var(--warn-soft); color: var(--warn); }
 .verdicts p { margin: 4px 0 0; color: var(--soft); font-size: .875rem; }
 """
@@ -62,7 +63,9 @@ def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
 
 def _header(results: Results) -> Html:
     protocol = results.protocol
-    scored = {entry.title: results.score(entry.key) for entry in results.entries_done()}
+    # a mean over other settings is no rival
+    whole = [e for e in protocol.entries if all(results.scores(e.key, setting) for setting in protocol.settings)]
+    scored = {entry.title: results.score(entry.key) for entry in whole}
     best = max(scored, key=lambda title: scored[title], default=None)
     counts = [len(protocol.entries), len(protocol.settings), protocol.n_splits]
     cards = [_card("Methods", str(counts[0]), protocol.metric), _card("Splits", str(counts[2]), "of each setting")]
@@ -91,7 +94,7 @@ def _banner(results: Results) -> list[Html]:
 def _verdicts(verdicts: list[Verdict]) -> Html | None:
     if not verdicts:
         return None
-    kinds = {HOLDS: "mark", IN_PART: "mark", FAILS: "mark no"}
+    kinds = {HOLDS: "mark", IN_PART: "mark part", FAILS: "mark no"}
     items = [
         el(
             "li",

@@ -71,7 +71,7 @@ def tables(results: Results) -> list[tuple[str, Table]]:
     found = [(results.protocol.metric.capitalize() + " in percent", _many_settings(results))]
     found.append(("Over all settings", _over_settings(results)))
     found.append(("Time of a fit", _of_values(results, "fit_seconds", seconds)))
-    found.append(("Kernels used", _of_values(results, "n_kernels", lambda value: f"{value:.4g}", total=True)))
+    found.append(("Kernels used", _of_values(results, "n_kernels", _count, total=True)))
     return found + results.protocol.tables(results)
 
 
@@ -143,6 +143,11 @@ def _many_settings(results: Results) -> Table:
     if protocol.published_row and not results.stand_in:
         rows.append(["published", *(protocol.published_row.get(entry.key, "–") for entry in protocol.entries)])
     return heads, rows
+
+
+def _count(value: float) -> str:
+    """A mean of counts: ``_count(12.0)`` is ``'12'``, ``_count(10.75)`` is ``'10.8'``."""
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def _of_values(results: Results, name: str, show, *, total: bool = False) -> Table:

@@ -26,15 +26,13 @@ def faster_than(results: Results, key: str, other: str) -> Finding | None:
 
 def at_least_as_good(results: Results, key: str, others: Sequence[str], beside: str) -> Finding | None:
     """Whether an entry is not behind any of the others that were run, in settings that have the one ``beside`` it."""
-    settings = _both(results, key, beside)
     leads = {
-        f"{s}, {other}": 100 * (results.score(key, s) - results.score(other, s))
-        for s in settings
-        for other in others
-        if results.scores(other, s)
+        s: {o: 100 * (results.score(key, s) - results.score(o, s)) for o in others if results.scores(o, s)}
+        for s in _both(results, key, beside)
     }
-    found = graded(lead >= 0 for lead in leads.values())
-    return (found, f"points ahead: {listed(leads, '+.1f', ' ')}") if settings else None
+    found = graded(lead >= 0 for each in leads.values() for lead in each.values())
+    text = "; ".join(f"{s}: {listed(each, '+.1f', ' ')}" for s, each in leads.items())
+    return (found, f"points ahead, {text}") if leads else None
 
 
 def _both(results: Results, key: str, other: str) -> list[str]:
