@@ -7,6 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import ks_2samp
 
 from multikernel.gram import DenseStack, LazyStack, LowRankStack
 from multikernel.groupnorm import GroupNormProblem, group_norm, weight_norm
@@ -232,16 +233,17 @@ def test_the_best_length_of_a_solution_has_the_smallest_objective(cost):
 
 
 def naive_obscure(problem, orders, radius, online, eta=2.0):
-    """Algorithms 1 and 2 as printed, θ_j as coefficients, everything recomputed at each step."""
+    """Algorithms 1 and 2 as printed, θ_j as coefficients, everything recomputed at each step; and the mistakes."""
     K, y, q, lam = problem.stack.to_array(), problem.loss.labels, problem.q, problem.lam
     A = np.zeros((len(y), problem.loss.n_classes))
-    t, s = 0, 0.0
+    t, s, mistakes = 0, 0.0, 0
     for i in np.concatenate(orders):
         norms = np.sqrt([np.trace(A.T @ k @ A) for k in K])
         total = np.sum(norms**q) ** (1 / q)
         d = (norms / total) ** (q - 2) if total > 0 else np.ones(len(K))
         scores = sum(w * k[i] @ A for w, k in zip(d, K)) / q
         rival = max((r for r in range(A.shape[1]) if r != y[i]), key=lambda r: scores[r])
+        mistakes += scores[rival] >= scores[y[i]]
         z = np.zeros_like(A)
         if 1 + scores[rival] - scores[y[i]] > 0:
             z[i, y[i]], z[i, rival] = 1.0, -1.0
@@ -256,7 +258,7 @@ def naive_obscure(problem, orders, radius, online, eta=2.0):
         A = (1 - lam * step / q) * A + step * z
         total = np.sum([np.trace(A.T @ k @ A) ** (q / 2) for k in K]) ** (1 / q)
         A = A * min(1.0, q * radius / total) if total > 0 else A
-    return A
+    return A, mistakes
 
 
 @pytest.mark.parametrize("online", [True, False])
@@ -270,11 +272,12 @@ def test_score_table_takes_the_steps_of_the_paper(online):
             state.online(order, 2.0)
         else:
             state.proximal(order, 1.5, state.lengths())
-    expected = naive_obscure(problem, orders, 1.5, online)
+    expected, mistakes = naive_obscure(problem, orders, 1.5, online)
     assert_allclose(state.scale * state.coef, expected, atol=1e-12)
     K = problem.stack.to_array()
     assert_allclose(state.table, np.moveaxis(K @ state.coef, 2, 1), atol=1e-12)
     assert_allclose(state.squares, [np.trace(state.coef.T @ k @ state.coef) for k in K])
+    assert state.mistakes == mistakes > 0
 
 
 def test_every_storage_takes_the_same_steps():
@@ -319,22 +322,23 @@ def test_the_same_seed_gives_the_same_solution_and_another_one_another():
     assert not np.array_equal(first.alpha, monitor.result().alpha)
 
 
-def test_sample_order_changes_the_outcome_no_more_than_the_seed():
+@pytest.mark.parametrize("solve", [obscure, pegasos, ufo])
+def test_sample_order_changes_the_outcome_no_more_than_the_seed(solve):
     K, y = make_kernels(3)
     shuffle = np.random.default_rng(5).permutation(len(y))
 
     def objectives(K, y):
         problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / 400, 1.25)
         values = []
-        for seed in range(30):
+        for seed in range(40):
             monitor = Monitor(problem, 1e-9)
-            pegasos(problem, monitor, None, max_iter=5, random_state=seed)
+            solve(problem, monitor, None, max_iter=8, random_state=seed)
             values.append(monitor.certificate.primal)
         return np.array(values)
 
     ours, theirs = objectives(K, y), objectives(K[:, shuffle][:, :, shuffle].copy(), y[shuffle])
-    error = np.hypot(ours.std(), theirs.std()) / np.sqrt(len(ours))
-    assert abs(ours.mean() - theirs.mean()) <= 4 * error
+    assert len(np.unique(ours)) > 20
+    assert ks_2samp(ours, theirs).pvalue > 0.01  # the same distribution
 
 
 def test_history_tells_epochs_updates_and_radius():

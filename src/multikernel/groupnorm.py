@@ -175,7 +175,9 @@ class GroupNormProblem:
     def _squares(self, alpha: NDArray) -> Vector:
         """``‖θ_j(alpha)‖²``, shape (F,)."""
         if isinstance(self.stack, DenseStack) and self.fits_combined:
-            return np.maximum(self.stack.inner_products(alpha @ alpha.T), 0.0)
+            support = support_of(alpha)  # entries of other samples count nothing
+            part = alpha[support]
+            return np.maximum(self.stack.take(support, support).inner_products(part @ part.T), 0.0)
         for point, squares in self._known:
             if np.array_equal(point, alpha):
                 return squares

@@ -116,7 +116,13 @@ class StructuredState:
     """θ = scale · T as in the compiled score table, with one oracle call a step instead of a loop over classes."""
 
     def __init__(self, stack: GramStack, answers: Sequence[Any], space: OutputSpace, lam: float, p: float):
+        if not 1.0 < p <= 2.0:
+            raise ValueError(f"p={p!r} must be above 1 and at most 2: it is the group norm on w.")
+        if not 0.0 < lam < np.inf:
+            raise ValueError(f"lam={lam!r} must be positive and finite: it is the factor of the squared norm.")
         n, _, n_kernels = stack.shape
+        if len(answers) != n:
+            raise ValueError(f"there are {len(answers)} answers for {n} samples: give one for each row of kernels.")
         self.stack, self.answers, self.space, self.lam, self.p = stack, list(answers), space, lam, p
         self.q = p / (p - 1.0)
         self.truth = np.stack([np.asarray(space.embed(y), dtype=np.float64) for y in answers])
@@ -169,7 +175,7 @@ class StructuredState:
             distance = self.lam * clock[0] + clock[1]
             clock[1] += 0.5 * (np.sqrt(distance**2 + self.q * (length / radius) ** 2) - distance)
             step = self.q / (self.lam * clock[0] + clock[1])
-            self.scale *= 1.0 - self.lam * step / self.q
+            self.scale *= max(1.0 - self.lam * step / self.q, 1e-16)  # rounding must not make it zero
             if loss > 0.0:
                 self.add(i, step / self.scale, difference, cost)
             if self.scale * self.norm > self.q * radius:
