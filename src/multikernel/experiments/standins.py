@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from multikernel.experiments.archives import Archives
 from multikernel.files import DataError
 
-REVISION = 3  # of what is made here: kept results depend on it
+REVISION = 4  # of what is made here: kept results depend on it
 WORDS = 12
 DIGITS = (1, 3, 5, 8, 9)
 CALTECH_CELLS = {"phog180": 8, "phog360": 8, "lbp1": 4, "lbp3": 4, "colhist": 2, "sift": 4, "siftedge": 2}
@@ -242,7 +242,7 @@ def _yeast(size: int) -> dict[str, NDArray]:
         "view_00": found["gist"].astype(np.float32),
         "view_01": found["tex"].reshape(-1, WORDS).astype(np.float32),
     }
-    return {**views, "Y": (found["Y"][:, :14] > 0).astype(np.uint8), "view_names": np.array(["pixels", "words"])}
+    return {**views, "Y": (found["Y"][:, :6] > 0).astype(np.uint8), "view_names": np.array(["pixels", "words"])}
 
 
 def _uci(size: int) -> dict[str, NDArray]:
