@@ -99,9 +99,10 @@ def report_exact(args: argparse.Namespace) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(stack, y)
+            branches = model.history_[-1].get("branches", 0)
             found = next(row for row in model.history_ if row["objective"] <= model.objective_ * (1.0 + 1e-9))
             print(
-                f"exactly {t} of {n_kernels}: {time.process_time() - start:6.1f} s, {model.n_iter_} SVMs, "
+                f"exactly {t} of {n_kernels}: {time.process_time() - start:6.1f} s, {branches} branches, "
                 f"objective {model.objective_:.3f} (relaxed {relaxed.objective_:.3f}), found after "
                 f"{found['time']:.2f} s, relative gap {model.selection_gap_ / model.objective_:.1e}",
                 flush=True,

@@ -33,8 +33,10 @@ MOST_ENTERING = 50
 # model must promise, or the ridge grows.
 LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 1e-4
 # Share of the gap that an iteration should leave at most, how many may leave more before planes are tried, and the
-# level of the projection then.
+# level of the projection then. Where weights sum to more than 1 the bound of one alpha stays far off while J falls
+# fast, so that a gap that stays is no sign of kinks for longer.
 SLOW, KINKED, LEVEL = 0.5, 3, 0.5
+KINKED_IF_CAPPED = 8
 # Steps after another method to let one alpha prove the solution.
 MOST_POLISHING = 20
 # Halvings of a step, and the share of the decrease predicted that is enough.
@@ -87,12 +89,13 @@ def newton(
         tol.value = tol.least
     ridge, previous, by_planes, slow = LEAST_RIDGE, np.inf, False, 0
     has_sum = problem.weight_set.total is not None
+    kinked = KINKED if (problem.weight_set.total or 1.0) <= 1.0 else KINKED_IF_CAPPED
     planes = CuttingPlaneModel(problem.n_kernels, problem.weight_set, "lp") if has_sum else None
     best = point = _evaluate(problem, weights, alpha, tol.value)
     for _ in range(max(max_iter - 1, 1)):
         if planes is not None:
             planes.add(*problem.cut(point.alpha), point.alpha)
-            if slow >= KINKED:  # no single alpha will prove the optimum soon
+            if slow >= kinked:  # no single alpha will prove the optimum soon
                 monitor.prove(planes.solve()[1], planes.mixture)
         if monitor(point.weights, point.alpha):
             return
@@ -101,7 +104,7 @@ def newton(
         best = point if point.value <= best.value else best
         gap = monitor.certificate.gap
         slow += gap > SLOW * previous
-        by_planes = planes is not None and not by_planes and slow >= KINKED and gap > SLOW * previous
+        by_planes = planes is not None and not by_planes and slow >= kinked and gap > SLOW * previous
         previous = gap
         if by_planes and planes is not None:
             # where J has kinks no quadratic model holds: the planes that touch it do
