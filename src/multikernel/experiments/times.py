@@ -20,5 +20,6 @@ def expected(protocols: Sequence[Protocol]) -> str:
     found = {protocol.name: protocol.minutes for protocol in protocols}
     known = [minutes for minutes in found.values() if minutes is not None]
     unknown = [name for name, minutes in found.items() if minutes is None]
-    parts = [f"full runs take about {sum(known):.0f} minutes on two cores"] if known else []
+    total = f"{sum(known):.0f} minute" + "s" * (round(sum(known)) != 1)
+    parts = [f"full runs take about {total} on two cores"] if known else []
     return "; ".join([*parts, *([f"not measured: {', '.join(unknown)}"] if unknown else [])])
