@@ -110,7 +110,7 @@ def test_kernels_that_are_alike_do_not_mislead_the_search(noise):
     rng = np.random.default_rng(0)
     G = rng.normal(size=(12, 24, 2))
     K = np.tile(K, (3, 1, 1)) + noise * G @ G.transpose(0, 2, 1)  # three of each
-    for t in (2, 5):
+    for t in (2, 4):
         _, value = brute_force(K, CSVM(signs, C), t)
         result = solve_exactly(K, CSVM(signs, C), t)
         assert result.converged
