@@ -159,13 +159,15 @@ def normalized(stacks: tuple[Any, Any], steps: Any) -> tuple[Any, Any]:
 def shuffled(y: NDArray, n_train: float | int, split: int, n_test: int | None = None) -> tuple[NDArray, NDArray]:
     """The split of that number: stratified, reproducible, different for each number.
 
-    Counts that are more than there are samples, as on stand-in data, are made smaller in proportion.
+    Counts that are more than there are samples, as on stand-in data, are made smaller in proportion; three samples a
+    class to train on are kept, for the folds.
     """
     from sklearn.model_selection import StratifiedShuffleSplit
 
     wanted = n_train + (n_test or 0)
     if n_train > 1 and wanted > len(y):
-        n_train, n_test = int(n_train * len(y) / wanted), n_test and int(n_test * len(y) / wanted)
+        n_train = max(int(n_train * len(y) / wanted), 3 * len(np.unique(y)))
+        n_test = n_test and min(int(n_test * len(y) / wanted), len(y) - n_train)
     splitter = StratifiedShuffleSplit(1, train_size=n_train, test_size=n_test, random_state=split)
     return next(iter(splitter.split(np.zeros(len(y)), y)))
 
