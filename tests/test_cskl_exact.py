@@ -2,6 +2,7 @@
 
 import heapq
 import math
+import time
 from itertools import combinations
 
 import cvxpy as cp
@@ -142,6 +143,33 @@ def test_branches_hold_their_bounds():
             n_seen += 1
     assert n_seen > 10
     assert_allclose(search.value, best, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [6, 12, 25])
+def test_a_proof_cut_short_keeps_a_bound_that_holds(rows, monkeypatch):
+    monkeypatch.setattr("multikernel.solvers.exact.WORK", 1)  # the monitor looks at every SVM
+    K, signs, C = digit_kernels()
+    best = solve_exactly(K, CSVM(signs, C), 4).certificate.primal
+    problem = SelectionProblem(DenseStack(K), CSVM(signs, C), CappedSimplex(4), memory=1 << 30)
+    monitor = Monitor(problem, 1e-6, on_record=lambda row, _: row["iteration"] >= rows)
+    exact_selection(problem, monitor)
+    result = monitor.result()
+    assert result.stopped == "callback"
+    assert len(np.flatnonzero(result.weights)) == 4
+    assert result.certificate.dual <= best * (1.0 + 1e-9)
+    assert best <= result.certificate.primal * (1.0 + 1e-6)
+    assert result.certificate.gap > 1e-3 * best
+
+
+def test_max_time_ends_a_long_proof():
+    K, signs, C = digit_kernels(n_kernels=40, n=300)
+    model = CSKLClassifier("precomputed", t=8, C=C, exact=True, max_time=0.7)
+    started = time.monotonic()
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model.fit(np.moveaxis(K, 0, -1), signs)
+    assert time.monotonic() - started < 5.0  # a step of an iteration beyond, on a busy machine
+    assert model.n_kernels_ == 8
+    assert 0.0 < model.selection_gap_ < model.objective_
 
 
 def test_the_least_point_of_a_quadratic_model_agrees_with_a_conic_solver():
