@@ -78,6 +78,25 @@ def test_costs_of_zero_leave_nothing_to_do(solve):
     assert result.certificate.primal == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("C", [1e-3, 1.0])
+def test_samples_without_weight_stay_without_coefficients(C):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    weight = np.where(np.arange(30) < 25, rng.random(30), 0.0)
+    result, problem = solved(sdca, (X @ X.T)[None], y, C, weight=weight, tol=1e-12, max_iter=30)
+    assert_array_equal(result.alpha[25:], 0.0)
+    assert problem.loss.violation(problem.lam * result.alpha) <= 1e-12  # rounding
+    assert result.certificate.relative_gap <= 1e-6
+
+
+def test_coordinates_need_no_sweep_for_each_unit_of_the_price():
+    """Kernels of ones bend in no direction but one, where coordinates alone could only take turns."""
+    y = np.arange(12) % 2
+    result, _ = solved(sdca, np.ones((1, 12, 12)), y, C=1e5, tol=1e-4, max_iter=100)
+    assert result.converged
+    assert_allclose(result.certificate.dual, 1.0, rtol=1e-4)
+
+
 def test_a_sample_without_curvature_takes_the_whole_of_its_loss():
     """One sample is zero in all kernels: its loss is lost, and the bound must know it."""
     K, y = contradictory(2, 12)

@@ -23,7 +23,7 @@ def _best_row(target, cap, label, out):
         value = ordered[n_classes - 1 - k]
         total += value
         candidate = (total - cap) / (k + 1)
-        if value - candidate > 0.0:
+        if k == 0 or value - candidate > 0.0:  # the largest is always in it, even if a tiny cap is lost in rounding
             level = candidate
     for r in range(n_classes):
         out[r] = -max(out[r] - level, 0.0)

@@ -176,7 +176,7 @@ class OnlineLearning:
         support = np.flatnonzero(state.coef.any(axis=1))
         while len(support) > model.budget:
             if model.eviction == "oldest":
-                victim = arrival[support].argmin()
+                victim = int(arrival[support].argmin())
             else:
                 victim = _least_missed(state, support)
             state.remove(int(support[victim]))

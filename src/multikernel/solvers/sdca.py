@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.groupnorm import GroupNormProblem
+from multikernel.losses import MulticlassHinge
 from multikernel.monitor import Monitor
 from multikernel.solvers.obscure import as_columns, online_stage
 from multikernel.solvers.table import ScoreTable, generator
@@ -15,6 +16,8 @@ from multikernel.solvers.table import ScoreTable, generator
 # Share of the duality gap that the inner problem may leave; sweeps of it before the weights move; how far weights go
 # beyond their closed form, which alone converges slowly near p = 1.
 SHARE_OF_GAP, MAX_SWEEPS, OVERSHOOT = 0.2, 60, 1.5
+# Sweeps after which to go on in their direction.
+SWEEPS_TO_EXTRAPOLATE = 10
 # Bytes of rows of the combined kernel that are held at a time where the whole does not fit.
 BLOCK_BYTES = 1 << 28
 
@@ -95,6 +98,7 @@ def _ascend(
     diagonal = weights @ problem.stack.diagonal()
     caps = loss.importance / problem.lam
     threshold = 0.0
+    earlier = alpha.copy(), scores.copy()
     for sweep in range(1, MAX_SWEEPS + 1):
         total = 0.0
         for order in rows.blocks(rng.permutation(n)):
@@ -108,8 +112,43 @@ def _ascend(
                 total += share if repeat == 0 else 0.0
         if sweep > 1 and problem.lam * total <= goal:
             break
-        threshold = 0.3 * total / n
+        threshold = max(0.3 * total / n, 0.0)
+        if sweep % SWEEPS_TO_EXTRAPOLATE == 0 and rows.complete:
+            _extrapolate(loss, kernel, caps, alpha, scores, alpha - earlier[0], scores - earlier[1])
+            earlier = alpha.copy(), scores.copy()
     return alpha, sweep
+
+
+def _extrapolate(
+    loss: MulticlassHinge, kernel: NDArray, caps: NDArray, alpha: NDArray, scores: NDArray,
+    change: NDArray, change_of_scores: NDArray,
+) -> None:  # fmt: skip
+    """Go on in the direction of the last sweeps, each row as far as it may, as long as the dual rises; in place.
+
+    Along directions in which a kernel does not bend coordinates can only take turns in small steps: two copies of a
+    sample with two labels would take as many sweeps as C is large.
+    """
+
+    def best_step(direction: NDArray, of_scores: NDArray) -> float:
+        slope = loss.linear(direction) - float((direction * scores.T).sum())
+        bend = float((direction * of_scores.T).sum())
+        return 0.0 if not slope > 0.0 else slope / bend if bend > 0.0 else np.inf
+
+    step = best_step(change, change_of_scores)
+    if not step > 0.0:
+        return
+    own = np.arange(len(alpha)), loss.labels
+    room = -alpha
+    room[own] += caps
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limits = np.where(change > 0.0, np.maximum(room, 0.0) / change, np.inf).min(axis=1)
+    moving = change.any(axis=1)
+    direction = np.where(moving, np.minimum(step, limits), 0.0)[:, None] * change
+    support = np.flatnonzero(moving)
+    of_scores = (kernel[:, support].astype(np.float64, copy=False) @ direction[support]).T
+    step = min(best_step(direction, of_scores), 1.0)
+    alpha += step * direction
+    scores += step * of_scores
 
 
 class CombinedRows:
