@@ -298,7 +298,9 @@ def test_every_storage_takes_the_same_steps():
             # so little memory that a lazy stack has to be read in many blocks
             memory = 1 << 30 if name in ("dense", "view") else 40_000
             problem = GroupNormProblem(stack, MulticlassHinge(y, 3), 1.0 / 600, 1.25, memory=memory)
-            solutions[name] = run(solve, problem, tol=1e-6, max_iter=25)
+            until = {"tol": 4e-4, "max_iter": 200} if solve is sdca else {"tol": 1e-6, "max_iter": 25}
+            solutions[name] = run(solve, problem, **until)
+            assert solutions[name].converged or solve is not sdca
         for name in solutions:
             certificate, expected = solutions[name].certificate, solutions["dense"].certificate
             tolerance = 1e-3 if solve is sdca else 1e-9  # rows in blocks are another order of coordinates
