@@ -17,6 +17,10 @@ ONLINE_EPOCHS = 20
 STARTING_SHARE, SMALLEST_SHARE = 1e-3, 1e-12
 # Growth of the number of epochs of stage 2 from one look at the solution to the next.
 GROWTH = 1.4
+# Epochs of stage 2 that the first average is of. The next ones begin when epochs have doubled: with few of them an
+# average of the last one or two is hardly better than the last iterate. From the first shortening on every look
+# begins one.
+FIRST_AVERAGE = 4
 # From this epoch of stage 2 on, the optimum is taken to be nearer than R by this factor more at every look where the
 # average is better than the last iterate, unless the objective fell below this share of that at the look before.
 FIRST_SHORTENING, NEARER, PROGRESS = 48, 0.5, 0.9
@@ -42,7 +46,7 @@ def obscure(
     each epoch. For p = 2 nothing is changed. From time to time (epochs 1, 2, 3, 4, 5, 7, 9, … of stage 2) it looks at
     numbers that the score table has anyway:
 
-    - the solution is the best so far of the last iterate and of the average of θ since the last look, each in its
+    - the solution is the best so far of the last iterate and of the average of θ over the last epochs, each in its
       best length; an epoch that leaves no loss is followed by the best length, too: shrinking by λη/q a step would
       take for ever where λ is small;
     - R is computed again from it: [OJC10, eq. (10)] bounds ‖w*‖ by any w;
@@ -181,7 +185,7 @@ class Search:
         self.best, self.nearness = first, 1.0
         self._first, self._marked = epochs, np.inf
         self._table, self._coef = np.zeros_like(state.table), np.zeros_like(state.coef)
-        self._count = 0
+        self._count, self._renewal = 0, FIRST_AVERAGE
         self._dual: NDArray | None = None
         self.next_look = epochs + 1
         # the first epochs of stage 2 undo what stage 1 found before they improve on it: nothing to judge yet, unless
@@ -220,7 +224,7 @@ class Search:
         return candidate
 
     def look(self, epoch: int) -> None:
-        """Find the best solution at hand, what follows from it for the steps, and begin a new average."""
+        """Find the best solution at hand, what follows from it for the steps, and begin a new average in time."""
         last, pays = self.last(), False
         if self._count > 1:
             average = self._consider(0.5 / self._count, self._table, self._coef)
@@ -229,9 +233,11 @@ class Search:
         if done >= FIRST_SHORTENING and pays and self.best.objective > PROGRESS * self._marked:
             self.nearness *= NEARER
         self._marked = self.best.objective
-        # the average of the sub-gradients since the last look is a dual point: multipliers are frequencies of updates
+        # the average of the sub-gradients over these epochs is a dual point: multipliers are frequencies of updates
         self._dual = -self.state.hits * (self.problem.loss.importance[:, None] / (self.problem.lam * self._count))
-        self._table[:], self._coef[:], self.state.hits[:], self._count = 0.0, 0.0, 0.0, 0
+        if done >= self._renewal:
+            self._table[:], self._coef[:], self.state.hits[:], self._count = 0.0, 0.0, 0.0, 0
+            self._renewal = min(2 * done, FIRST_SHORTENING)
         self.next_look = self._first + max(done + 1, int(GROWTH * done))
 
     def due(self, epoch: int) -> bool:
