@@ -113,7 +113,8 @@ def _ascend(
         if sweep > 1 and problem.lam * total <= goal:
             break
         threshold = max(0.3 * total / n, 0.0)
-        if sweep % SWEEPS_TO_EXTRAPOLATE == 0 and rows.complete:
+        # not after the last sweep: a sweep has to settle the rows again, or the gap is worse for it
+        if sweep % SWEEPS_TO_EXTRAPOLATE == 0 and sweep < MAX_SWEEPS and rows.complete:
             _extrapolate(loss, kernel, caps, alpha, scores, alpha - earlier[0], scores - earlier[1])
             earlier = alpha.copy(), scores.copy()
     return alpha, sweep
