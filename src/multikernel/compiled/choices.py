@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from multikernel.compiled.jit import loop, part
 
 
-@njit(cache=True, nogil=True)
-def largest_sums(q, t):
-    """``top[r, i, l]``: the sum of the l largest of ``q[r, i:]``, as far as there are l, shape (R, F + 1, t + 1)."""
-    R, F = q.shape
-    top = np.zeros((R, F + 1, t + 1))
-    for r in range(R):
-        kept = np.full(t, -np.inf)  # the t largest so far, descending
-        for i in range(F - 1, -1, -1):
-            value = q[r, i]
-            for k in range(t):
+@loop
+def largest_sums(q, kept, top):
+    """``top[r, i, l]``: the sum of the l largest of ``q[r, i:]``, as far as there are l, shape (R, F + 1, t + 1).
+
+    ``top`` is zero before; ``kept`` is scratch for t values.
+    """
+    for r in range(q.shape[0]):
+        for k in range(kept.size):
+            kept[k] = -np.inf  # the t largest so far, descending
+        for i in range(q.shape[1] - 1, -1, -1):
+            value, total = q[r, i], 0.0
+            for k in range(kept.size):
                 if value > kept[k]:
                     value, kept[k] = kept[k], value
-            total = 0.0
-            for k in range(t):
                 if kept[k] > -np.inf:
                     total += kept[k]
                 top[r, i, k + 1] = total
-    return top
 
 
-@njit(cache=True, nogil=True)
-def _ruled_out(sums, values, ends, limits, order):
-    """Whether ``sums + values + ends <= limits`` for any cut; that cut is asked first from then on."""
+@part
+def _ruled_out(sums, depth, q, chosen, top, i, left, limits, order):
+    """Whether a cut allows no choice of those so far, ``chosen`` if not negative, and ``left`` from i on.
+
+    That cut is asked first from then on.
+    """
     for place in range(order.size):
         r = order[place]
-        if sums[r] + values[r] + ends[r] <= limits[r]:
+        value = q[r, chosen] if chosen >= 0 else 0.0
+        if sums[depth, r] + value + top[r, i, left] <= limits[r]:
             for k in range(place, 0, -1):
                 order[k] = order[k - 1]
             order[0] = r
@@ -39,7 +43,7 @@ def _ruled_out(sums, values, ends, limits, order):
     return False
 
 
-@njit(cache=True, nogil=True)
+@loop
 def search_choices(q, top, limits, members, sums, order, found, depth, count, budget):
     """Go on with the search: list choices S of t kernels with ``Σ_{j in S} q[r, j] > limits[r]`` for all cuts r.
 
@@ -50,66 +54,53 @@ def search_choices(q, top, limits, members, sums, order, found, depth, count, bu
     Returns (depth, count): where it stands and how many were listed. It ends at depth −1 when all have been looked
     at, when ``found`` is full, or after ``budget`` branches.
     """
-    R, F = q.shape
-    t = members.size
-    nothing = np.zeros(R)
+    t, nothing = members.size, np.int64(-1)
     while depth >= 0 and count < found.shape[0] and budget > 0:
         budget -= 1
         members[depth] += 1
-        i = members[depth]
-        left = t - depth
+        i, left = members[depth], t - depth
         # those from i on cannot make up a sum beyond all limits, nor can fewer of them
-        if i > F - left or _ruled_out(sums[depth], nothing, top[:, i, left], limits, order):
+        if i > q.shape[1] - left or _ruled_out(sums, depth, q, nothing, top, i, left, limits, order):
             depth -= 1
-        elif not _ruled_out(sums[depth], q[:, i], top[:, i + 1, left - 1], limits, order):
+        elif not _ruled_out(sums, depth, q, i, top, i + 1, left - 1, limits, order):
             if left == 1:
                 for k in range(t):
                     found[count, k] = members[k]
                 count += 1
             else:
-                for r in range(R):
+                for r in range(q.shape[0]):
                     sums[depth + 1, r] = sums[depth, r] + q[r, i]
                 members[depth + 1] = i
                 depth += 1
     return depth, count
 
 
-@njit(cache=True, nogil=True)
-def sum_of_largest(values, count, kept):
-    """The sum of the ``count`` largest values; ``kept`` is scratch for as many."""
-    for k in range(count):
-        kept[k] = -np.inf
-    for i in range(values.size):
-        value = values[i]
-        if count and value > kept[count - 1]:
-            k = count - 1
-            while k > 0 and kept[k - 1] < value:
-                kept[k] = kept[k - 1]
-                k -= 1
-            kept[k] = value
-    total = 0.0
-    for k in range(count):
-        total += kept[k]
-    return total
+@loop
+def best_bound(constants, forms, newest, inside, free, kept, shrinks, enough):
+    """The largest bound that any cut gives on choices of all of ``inside`` and some of ``free``; its number.
 
-
-@njit(cache=True, nogil=True)
-def best_bound(constants, forms, newest, inside, free, count, shrinks, enough):
-    """The largest bound that any cut gives on choices of all of ``inside`` and ``count`` of ``free``; its number.
-
-    Cuts are asked from ``newest`` backwards, round the end, until one gives ``enough``.
+    Cuts are asked from ``newest`` backwards, round the end, until one gives ``enough``. ``kept`` is scratch for as
+    many values as are chosen of ``free``.
     """
-    R = constants.size
-    values, kept = np.empty(free.size), np.empty(count)
+    count = kept.size
     best, which = -np.inf, -1
-    for step in range(R):
-        r = (newest - step) % R
+    for step in range(constants.size):
+        r = (newest - step) % constants.size
+        for k in range(count):
+            kept[k] = -np.inf  # the largest of those that are free so far, descending
+        for i in range(free.size):
+            value, k = forms[r, free[i]], count
+            while k > 0 and kept[k - 1] < value:
+                if k < count:
+                    kept[k] = kept[k - 1]
+                k -= 1
+            if k < count:
+                kept[k] = value
         form = 0.0
         for i in range(inside.size):
             form += forms[r, inside[i]]
-        for i in range(free.size):
-            values[i] = forms[r, free[i]]
-        form += sum_of_largest(values, count, kept)
+        for k in range(count):
+            form += kept[k]
         bound = constants[r] - 0.5 * form
         if shrinks and form > constants[r]:
             bound = 0.5 * constants[r] * constants[r] / form

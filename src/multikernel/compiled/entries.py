@@ -1,28 +1,28 @@
 """Loops over entries of Gram matrices that are weighted one by one."""
 
-import numpy as np
-from numba import njit
-
-VECTORISE = {"reassoc", "nsz", "contract"}
+from multikernel.compiled.jit import REORDER, loop
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
-def inner_products(K, kernels, rows, columns, W, out, start, stop):
+@loop(fastmath=REORDER)
+def inner_products(K, kernels, rows, columns, W, out, spread, start, stop):
     """Add to ``out[k]`` the share of rows start:stop in ``Σ_ij W[i, j] K[kernels[k], rows[i], columns[j]]``.
 
-    The weights of a row are spread over all columns first, so that the kernels are read in order, unless few
-    columns are wanted. A column taken twice counts twice.
+    The weights of a row are spread over all columns up to the last one that is wanted first, in the scratch
+    ``spread``, so that the kernels are read in order, unless few columns are wanted. A column taken twice counts
+    twice.
     """
-    width, wanted = K.shape[2], columns.shape[0]
+    width, wanted = 0, columns.size
+    for j in range(wanted):
+        width = max(width, columns[j] + 1)
     whole = 3 * wanted > width
-    spread = np.zeros(width if whole else 0)
     for i in range(start, stop):
         weights = W[i]
         if whole:
-            spread[:] = 0.0
+            for j in range(width):
+                spread[j] = 0.0
             for j in range(wanted):
                 spread[columns[j]] += weights[j]
-        for k in range(kernels.shape[0]):
+        for k in range(kernels.size):
             row = K[kernels[k], rows[i]]
             total = 0.0
             if whole:

@@ -8,53 +8,49 @@ whatever the precision of ``K``. Rows are read in tiles so that the running sums
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from multikernel.compiled.jit import REORDER, loop
 
 TILE = 1024
-VECTORISE = {"reassoc", "nsz", "contract"}
 
 
-@njit(cache=True, nogil=True)
-def _weighted_sum(K, kernels, row, weights, left, right, total):
-    """``total[:right-left] = Σ_k weights[k] K[kernels[k], row, left:right]``, four kernels at a time."""
-    width = right - left
-    total[:width] = 0.0
-    whole = kernels.shape[0] // 4 * 4
-    for k in range(0, whole, 4):
-        a, b = K[kernels[k], row, left:right], K[kernels[k + 1], row, left:right]
-        c, d = K[kernels[k + 2], row, left:right], K[kernels[k + 3], row, left:right]
-        wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        for j in range(width):
-            total[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
-    for k in range(whole, kernels.shape[0]):
-        a, wa = K[kernels[k], row, left:right], weights[k]
-        for j in range(width):
-            total[j] += wa * a[j]
+@loop
+def combine_rows(K, kernels, rows, columns, weights, upper, out, total, start, stop):
+    """``out[i, :] = Σ_k weights[k] K[kernels[k], rows[i], :]`` for i in start:stop; ``total`` is scratch for a row.
 
-
-@njit(cache=True, nogil=True)
-def combine_rows(K, kernels, rows, weights, out, start, stop):
-    """``out[i, :] = Σ_k weights[k] K[kernels[k], rows[i], :]`` for i in start:stop."""
-    total = np.empty(TILE)
+    If there are ``columns`` they are picked from that. With ``upper`` only what is on and above the diagonal is
+    filled in: half the reading where the matrices are symmetric.
+    """
+    n, whole = total.size, kernels.size // 4 * 4
     for i in range(start, stop):
-        for left in range(0, out.shape[1], TILE):
-            right = min(left + TILE, out.shape[1])
-            _weighted_sum(K, kernels, rows[i], weights, left, right, total)
-            out[i, left:right] = total[: right - left]
+        row = rows[i]
+        for left in range(i if upper else 0, n, TILE):
+            # unsigned: an index that might be negative keeps a loop from being vectorised
+            begin, end = np.uint64(left), np.uint64(left + TILE if left + TILE < n else n)
+            for j in range(begin, end):
+                total[j] = 0.0
+            for k in range(0, whole, 4):  # four kernels at a time
+                a, b, c, d = (
+                    K[kernels[k], row],
+                    K[kernels[k + 1], row],
+                    K[kernels[k + 2], row],
+                    K[kernels[k + 3], row],
+                )
+                wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+                for j in range(begin, end):
+                    total[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
+            for k in range(whole, kernels.size):
+                a, wa = K[kernels[k], row], weights[k]
+                for j in range(begin, end):
+                    total[j] += wa * a[j]
+            if columns.size == 0:
+                for j in range(begin, end):
+                    out[i, j] = total[j]
+        for j in range(columns.size):
+            out[i, j] = total[columns[j]]
 
 
-@njit(cache=True, nogil=True)
-def combine_upper(K, kernels, weights, out, start, stop):
-    """The part on and above the diagonal of ``combine_rows`` for symmetric matrices: half the reading."""
-    total = np.empty(TILE)
-    for i in range(start, stop):
-        for left in range(i, out.shape[1], TILE):
-            right = min(left + TILE, out.shape[1])
-            _weighted_sum(K, kernels, i, weights, left, right, total)
-            out[i, left:right] = total[: right - left]
-
-
-@njit(cache=True, nogil=True)
+@loop
 def mirror_upper(out, start, stop):
     """Copy the upper triangle of ``out`` below the diagonal, for target rows start:stop, in square tiles."""
     tile = 32
@@ -66,101 +62,74 @@ def mirror_upper(out, start, stop):
                     out[i, j] = out[j, i]
 
 
-@njit(cache=True, nogil=True)
-def combine_gathered(K, kernels, rows, columns, weights, out, start, stop):
-    """``combine_rows`` on the columns ``columns`` only.
-
-    Many columns are picked from the sum of whole rows, because reading in order is several times faster; few
-    are picked from each kernel.
-    """
-    width = K.shape[2]
-    whole = 3 * columns.shape[0] > width
-    total = np.empty(width if whole else columns.shape[0])
+@loop
+def combine_gathered(K, kernels, rows, columns, weights, out, total, start, stop):
+    """``combine_rows`` on the columns ``columns`` only, which are picked from each kernel."""
     for i in range(start, stop):
-        if whole:
-            for left in range(0, width, TILE):
-                right = min(left + TILE, width)
-                _weighted_sum(K, kernels, rows[i], weights, left, right, total[left:right])
-            for j in range(columns.shape[0]):
-                out[i, j] = total[columns[j]]
-        else:
-            total[:] = 0.0
-            for k in range(kernels.shape[0]):
-                row = K[kernels[k], rows[i]]
-                weight = weights[k]
-                for j in range(columns.shape[0]):
-                    total[j] += weight * row[columns[j]]
-            out[i, :] = total
+        for j in range(columns.size):
+            total[j] = 0.0
+        for k in range(kernels.size):
+            row, weight = K[kernels[k], rows[i]], weights[k]
+            for j in range(columns.size):
+                total[j] += weight * row[columns[j]]
+        for j in range(columns.size):
+            out[i, j] = total[j]
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
+@loop(fastmath=REORDER)
 def row_dots(K, kernels, rows, vector, out, start, stop):
     """``out[k, i] = K[kernels[k], rows[i], :] · vector`` for i in start:stop."""
-    for k in range(kernels.shape[0]):
+    for k in range(kernels.size):
         for i in range(start, stop):
             row = K[kernels[k], rows[i]]
             total = 0.0
-            for j in range(vector.shape[0]):
+            for j in range(vector.size):
                 total += row[j] * vector[j]
             out[k, i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
+@loop(fastmath=REORDER)
 def row_dots_gathered(K, kernels, rows, support, vector, out, start, stop):
     """``row_dots`` where ``vector`` lives on the columns ``support`` and is zero elsewhere."""
-    for k in range(kernels.shape[0]):
+    for k in range(kernels.size):
         for i in range(start, stop):
             row = K[kernels[k], rows[i]]
             total = 0.0
-            for j in range(support.shape[0]):
+            for j in range(support.size):
                 total += row[support[j]] * vector[j]
             out[k, i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
-def quadratic_forms_upper(K, kernels, vector, out, start, stop):
-    """Add to ``out[k]`` the share of rows start:stop in ``vector' K_k vector``, reading above the diagonal only."""
-    for k in range(kernels.shape[0]):
+@loop(fastmath=REORDER)
+def quadratic_forms(K, kernels, vector, out, start, stop):
+    """Add to ``out[k]`` the share of rows start:stop in ``vector' K_k vector``, reading up to the diagonal only."""
+    for k in range(kernels.size):
         share = 0.0
         for i in range(start, stop):
             if vector[i] != 0.0:
-                # slices from 0 on, because indices that might be negative keep the loop from being vectorised
-                row, rest = K[kernels[k], i, i:], vector[i:]
+                row = K[kernels[k], i]
                 total = 0.0
-                for j in range(rest.shape[0]):
-                    total += row[j] * rest[j]
-                share += vector[i] * (2.0 * total - row[0] * vector[i])
+                for j in range(i):
+                    total += row[j] * vector[j]
+                share += vector[i] * (2.0 * total + row[i] * vector[i])
         out[k] += share
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
+@loop(fastmath=REORDER)
 def quadratic_forms_gathered(K, kernels, support, vector, out, start, stop):
-    """``quadratic_forms_upper`` where ``vector`` lives on the sorted rows and columns ``support``."""
-    for k in range(kernels.shape[0]):
+    """``quadratic_forms`` where ``vector`` lives on the sorted rows and columns ``support``."""
+    for k in range(kernels.size):
         share = 0.0
         for i in range(start, stop):
-            row, others, rest = K[kernels[k], support[i]], support[i:], vector[i:]
+            row = K[kernels[k], support[i]]
             total = 0.0
-            for j in range(rest.shape[0]):
-                total += row[others[j]] * rest[j]
-            share += vector[i] * (2.0 * total - row[support[i]] * vector[i])
+            for j in range(i):
+                total += row[support[j]] * vector[j]
+            share += vector[i] * (2.0 * total + row[support[i]] * vector[i])
         out[k] += share
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
-def inner_products_upper(K, kernels, matrix, out, start, stop):
-    """Add to ``out[k]`` the share of rows start:stop in ``Σ_il K_k[i, l] matrix[i, l]``, both symmetric."""
-    for i in range(start, stop):
-        weights = matrix[i, i:]
-        for k in range(kernels.shape[0]):
-            row = K[kernels[k], i, i:]
-            total = 0.0
-            for j in range(weights.shape[0]):
-                total += row[j] * weights[j]
-            out[k] += 2.0 * total - row[0] * weights[0]
-
-
-@njit(cache=True, nogil=True)
+@loop
 def inspect_square(matrix, diagonal, start, stop):
     """Look over the upper triangle of rows start:stop in one pass.
 
@@ -190,7 +159,7 @@ def inspect_square(matrix, diagonal, start, stop):
     return not_finite, asymmetry, asymmetry_row, asymmetry_column, excess, excess_row, excess_column
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@loop(fastmath=REORDER)
 def screen_rows(matrix, roots, excess, probe, product, transposed, start, stop):
     """One fast look at rows start:stop: ``matrix @ probe`` in product, ``matrix.T @ probe`` added to transposed.
 

@@ -7,6 +7,8 @@ All of them keep, for each kernel, the scores of every sample under the unscaled
 - ``squares[j] = ‖T_j‖²``, shape (F,);
 - ``weights[j]``: the kernel weights that these norms imply, shape (F,).
 
+``scores``, shape (M,), is scratch.
+
 ``rows`` of shape (F, b, n) holds kernel rows, that of sample i in place ``slot[i]``, or nowhere if ``slot[i] < 0``: a
 function that needs such a row returns the position it got to in ``order``, to be called again once the row is there.
 A step whose margin holds reads F·M numbers of the table; an update reads F·n numbers of the kernels, and reads and
@@ -16,16 +18,16 @@ writes 2·F·n of the table: F·n·(itemsize + 32) bytes.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-VECTORISE = {"reassoc", "nsz", "contract"}
+from multikernel.compiled.jit import loop, part
+
 # positions in the vector of scalars that the loops share with their callers
 SCALE, NORM, PROXIMAL, STEPS, UPDATES, MISTAKES = range(6)
 N_SCALARS = 6
 SMALLEST_SCALE = 1e-100
 
 
-@njit(cache=True, nogil=True)
+@loop
 def refresh_weights(squares, threshold, q, weights):
     """Weights ``(v_j / ‖T_j‖) (v_j / ‖v‖_q)^(q-2)`` with ``v_j = max(‖T_j‖ - threshold, 0)``; returns ‖v‖_q.
 
@@ -37,7 +39,8 @@ def refresh_weights(squares, threshold, q, weights):
     largest = np.sqrt(largest)
     top = largest - threshold
     if top <= 0.0:
-        weights[:] = 1.0 if threshold == 0.0 else 0.0
+        for j in range(weights.shape[0]):
+            weights[j] = 1.0 if threshold == 0.0 else 0.0
         return 0.0
     total = 0.0
     for j in range(squares.shape[0]):
@@ -61,7 +64,7 @@ def refresh_weights(squares, threshold, q, weights):
     return top * np.exp(shift)
 
 
-@njit(cache=True, nogil=True)
+@part
 def weighted_norm(squares, weights):
     """``sqrt(Σ_j weights_j ‖T_j‖²)``, the norm of T in the kernel of these weights."""
     total = 0.0
@@ -70,11 +73,12 @@ def weighted_norm(squares, weights):
     return np.sqrt(max(total, 0.0))
 
 
-@njit(cache=True, nogil=True)
+@part
 def _most_violating(table, weights, factor, cost, label, i, scores):
     """Largest ``cost[label, r] + score_r - score_label`` over r != label, its r, and whether the label lost."""
     n_kernels, n_classes = table.shape[0], table.shape[1]
-    scores[:] = 0.0
+    for r in range(n_classes):
+        scores[r] = 0.0
     for j in range(n_kernels):
         weight = weights[j]
         if weight > 1e-30:
@@ -91,7 +95,7 @@ def _most_violating(table, weights, factor, cost, label, i, scores):
     return loss, rival, best >= 0.0
 
 
-@njit(cache=True, nogil=True)
+@part
 def _add(rows, place, diagonal, step, label, rival, i, table, coef, squares):
     """``T += step (φ(x_i, label) - φ(x_i, rival))``, in the table, the coefficients and the squared norms."""
     coef[i, label] += step
@@ -105,12 +109,12 @@ def _add(rows, place, diagonal, step, label, rival, i, table, coef, squares):
             down[k] -= change
 
 
-@njit(cache=True, nogil=True)
+@loop
 def online_steps(
-    rows, slot, diagonal, labels, cost, importance, order, position, eta, q, table, coef, squares, weights, scalars
-):
+    rows, slot, diagonal, labels, cost, importance, order, position, eta, q, table, coef, squares, weights, scalars,
+    scores,
+):  # fmt: skip
     """Stage 1 on ``order[position:]``: add ``eta z`` whenever the loss is positive; ``w = weights · T / q``."""
-    scores = np.empty(table.shape[1])
     for k in range(position, order.shape[0]):
         i = order[k]
         loss, rival, mistake = _most_violating(table, weights, 1.0 / q, cost, labels[i], i, scores)
@@ -125,10 +129,10 @@ def online_steps(
     return order.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def proximal_steps(
     rows, slot, diagonal, labels, cost, importance, lengths, hits, order, position, lam, q, radius, fixed,
-    table, coef, squares, weights, scalars,
+    table, coef, squares, weights, scalars, scores,
 ):  # fmt: skip
     """Stage 2 on ``order[position:]``: proximal projected sub-gradient steps; an infinite radius makes it Pegasos.
 
@@ -136,7 +140,6 @@ def proximal_steps(
     number; the weights do not depend on the scale. With ``fixed`` they do not depend on T either: the norm is then
     that of Σ_j weights_j K_j, and q is 2. ``hits[i, r]`` counts the updates of sample i against class r.
     """
-    scores = np.empty(table.shape[1])
     for k in range(position, order.shape[0]):
         i = order[k]
         scale, norm = scalars[SCALE], scalars[SCALE] * scalars[NORM]
@@ -167,31 +170,19 @@ def proximal_steps(
             scale *= q * radius / norm
         scalars[SCALE] = scale
         if scale < SMALLEST_SCALE:
-            unscale(table, coef, squares, scalars)
+            return k + 1  # the caller multiplies it into T
     return order.shape[0]
 
 
-@njit(cache=True, nogil=True)
-def unscale(table, coef, squares, scalars):
-    """Multiply the scale into T, and set it to one."""
-    scale = scalars[SCALE]
-    table *= scale
-    coef *= scale
-    squares *= scale * scale
-    scalars[NORM] *= scale
-    scalars[SCALE] = 1.0
-
-
-@njit(cache=True, nogil=True)
+@loop
 def averaging_steps(
     rows, slot, diagonal, labels, cost, importance, order, position, lam, sparsity, q,
-    table, coef, squares, weights, scalars,
+    table, coef, squares, weights, scalars, scores,
 ):  # fmt: skip
     """UFO-MKL on ``order[position:]``: T sums sub-gradients, and after t steps ``w = weights · T / (lam t)``.
 
     The norms of T are cut by ``sparsity · t``, so with sparsity the weights change at every step.
     """
-    scores = np.empty(table.shape[1])
     for k in range(position, order.shape[0]):
         i = order[k]
         factor = 1.0 / (lam * max(scalars[STEPS], 1.0))
@@ -209,14 +200,13 @@ def averaging_steps(
     return order.shape[0]
 
 
-@njit(cache=True, nogil=True)
-def likely_updates(table, weights, factor, labels, cost, importance, slot, order, start, found):
+@loop
+def likely_updates(table, weights, factor, labels, cost, importance, slot, order, start, found, scores):
     """Write positions in ``order`` from ``start`` on of samples with a loss now whose rows are missing.
 
     Returns how many were found. The first is always ``start``; it stops when there are rows, missing ones and
     others, for as many samples to come as ``found`` is long. ``order`` lists a sample once.
     """
-    scores = np.empty(table.shape[1])
     found[0] = start
     count, ready = 1, 1
     for k in range(start + 1, order.shape[0]):
@@ -230,11 +220,3 @@ def likely_updates(table, weights, factor, labels, cost, importance, slot, order
                 found[count] = k
                 count += 1
     return count
-
-
-@njit(cache=True, nogil=True)
-def add_scaled(total, factor, table):
-    """``total += factor * table`` in one pass."""
-    flat, source = total.reshape(-1), table.reshape(-1)
-    for k in range(flat.shape[0]):
-        flat[k] += factor * source[k]

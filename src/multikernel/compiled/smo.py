@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import config, types
 from numba.extending import intrinsic
+
+from multikernel.compiled.jit import loop, part
 
 # Elements reduced at a time: the index of a maximum is looked for in one block only, so that the passes
 # over all variables are plain maxima, which vectorise.
@@ -35,83 +37,64 @@ def larger(typing_context, a, b):
     return signature, codegen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _update_block(Ki, Kj, step, g, up, down):
-    """Add ``step * (Ki - Kj)`` to g; return the largest ``up - g`` and the largest ``down + g``."""
-    best_up = -np.inf
-    best_down = -np.inf
-    for k in range(g.size):
-        value = g[k] + step * (np.float64(Ki[k]) - np.float64(Kj[k]))
-        g[k] = value
-        best_up = larger(best_up, up[k] - value)
-        best_down = larger(best_down, down[k] + value)
-    return best_up, best_down
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    larger = max  # type: ignore[assignment]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _gain_block(Ki, diagonal, constant, tau, g, down, top):
-    """Largest decrease (times two) of the objective by a step along e_i − e_k, second order."""
-    best = 0.0
-    for k in range(g.size):
-        slope = larger(top + (down[k] + g[k]), 0.0)
-        curvature = larger(constant + diagonal[k] - 2.0 * np.float64(Ki[k]), tau)
-        best = larger(best, slope * slope / curvature)
-    return best
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _find_gain(Ki, diagonal, constant, tau, g, down, top, start, stop):
-    """Index of the largest gain on [start, stop), and the slope and curvature of that step."""
-    best, index, best_slope, best_curvature = 0.0, -1, 0.0, 1.0
-    for k in range(start, stop):
-        slope = larger(top + (down[k] + g[k]), 0.0)
-        curvature = larger(constant + diagonal[k] - 2.0 * np.float64(Ki[k]), tau)
-        gain = slope * slope / curvature
-        if gain > best:
-            best, index, best_slope, best_curvature = gain, k, slope, curvature
-    return index, best_slope, best_curvature
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _second_choice(Ki, diagonal, constant, tau, g, down, top, start, stop):
-    """The j of [start, stop) whose step with i gains most [FCL05, WSS 2]; −1 where none does."""
-    best, best_block = 0.0, -1
+    """The j of [start, stop) whose step along e_i − e_j gains most, to second order [FCL05, WSS 2].
+
+    Returns j, −1 where none does, and the length of that step.
+    """
+    best, best_block = 0.0, stop
     for block in range(start, stop, BLOCK):
-        end = min(block + BLOCK, stop)
-        gain = _gain_block(Ki[block:end], diagonal[block:end], constant, tau, g[block:end], down[block:end], top)
+        gain = best
+        # unsigned here and below: an index that might be negative keeps a loop from being vectorised
+        for k in range(np.uint64(block), np.uint64(min(block + BLOCK, stop))):
+            slope = larger(top + (down[k] + g[k]), 0.0)
+            curvature = larger(constant + diagonal[k] - 2.0 * np.float64(Ki[k]), tau)
+            gain = larger(gain, slope * slope / curvature)
         if gain > best:
             best, best_block = gain, block
-    if best_block < 0:
-        return -1, 0.0, 1.0
-    return _find_gain(Ki, diagonal, constant, tau, g, down, top, best_block, min(best_block + BLOCK, stop))
+    for k in range(best_block, min(best_block + BLOCK, stop)):
+        slope = larger(top + (down[k] + g[k]), 0.0)
+        curvature = larger(constant + diagonal[k] - 2.0 * np.float64(Ki[k]), tau)
+        if slope * slope / curvature >= best:
+            return k, slope / curvature
+    return -1, 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _update_and_choose(Ki, Kj, step, g, up, down, start, stop):
-    """Move the gradient on [start, stop); return the variable that most wants up, its −g, and max of g below."""
+    """Add ``step * (Ki − Kj)`` to g on [start, stop).
+
+    Returns the variable that most wants up, its −g, and the largest g of those that may go down.
+    """
     top, bottom, best_block = -np.inf, -np.inf, start
     for block in range(start, stop, BLOCK):
-        end = min(block + BLOCK, stop)
-        best_up, best_down = _update_block(
-            Ki[block:end], Kj[block:end], step, g[block:end], up[block:end], down[block:end]
-        )
-        bottom = max(bottom, best_down)
-        if best_up > top:
-            top, best_block = best_up, block
+        best = -np.inf
+        for k in range(np.uint64(block), np.uint64(min(block + BLOCK, stop))):
+            value = g[k] + step * (np.float64(Ki[k]) - np.float64(Kj[k]))
+            g[k] = value
+            best = larger(best, up[k] - value)
+            bottom = larger(bottom, down[k] + value)
+        if best > top:
+            top, best_block = best, block
     for k in range(best_block, min(best_block + BLOCK, stop)):
         if up[k] - g[k] >= top:
             return k, top, bottom
     return -1, -np.inf, bottom
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _mark(k, b, lo, hi, up, down):
     """Record in which directions b[k] may move: 0 where it may, −inf where it may not."""
     up[k] = 0.0 if b[k] < hi[k] else -np.inf
     down[k] = 0.0 if b[k] > lo[k] else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def fetch(source, index, K, ready, i):
     """Fill row i of K, the block ``source[index][:, index]``, unless it is there already.
 
@@ -124,148 +107,110 @@ def fetch(source, index, K, ready, i):
         ready[i] = True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def fetch_rows(source, index, K, ready, rows):
-    """Fill the given rows of K (see :func:`fetch`)."""
-    for r in range(rows.size):
-        fetch(source, index, K, ready, rows[r])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _move_pair(i, j, step, b, lo, hi):
-    """Raise b[i] and lower b[j] by ``step``, or by what their bounds allow; return the step made."""
-    room_i, room_j = hi[i] - b[i], b[j] - lo[j]
-    step = min(step, room_i, room_j)
-    b[i] = hi[i] if step >= room_i else min(b[i] + step, hi[i])
-    b[j] = lo[j] if step >= room_j else max(b[j] - step, lo[j])
-    return step
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def pair_smo(source, index, K, ready, diagonal, tau, lo, hi, split, b, g, eps, max_iter):
+@loop
+def pair_smo(source, index, K, ready, diagonal, tau, lo, hi, split, b, g, up, down, eps, max_iter):
     """SMO on pairs, second-order selection, the sums of b[:split] and of b[split:] held fixed.
 
     Rows of K are fetched from ``source`` as they are needed (see :func:`fetch`).
     Invariant: g = Kb − p. Updates b and g in place; returns (worst KKT violation, iterations). Ends when the
-    violation is at most ``eps``, after ``max_iter`` steps, or when no step gains anything any more.
+    violation is at most ``eps``, after ``max_iter`` steps, or when no step gains anything any more. ``up`` and
+    ``down`` are scratch.
     """
     n = b.size
-    up, down = np.empty(n), np.empty(n)
     for k in range(n):
         _mark(k, b, lo, hi, up, down)
-    fetch(source, index, K, ready, 0)  # the first pass adds zero times this row
-    i, j, step, violation = 0, 0, 0.0, np.inf
-    for iteration in range(max_iter):
-        first, top, bottom = _update_and_choose(K[i], K[j], step, g, up, down, 0, split)
-        start, stop = 0, split
-        if split < n:
-            other, other_top, other_bottom = _update_and_choose(K[i], K[j], step, g, up, down, split, n)
-            if other_top + other_bottom > top + bottom or not top + bottom > -np.inf:
-                first, top, bottom, start, stop = other, other_top, other_bottom, split, n
-        violation = top + bottom
-        if not violation > eps:
-            return max(violation, 0.0), iteration
+    i = j = np.int64(0)  # a bare 0 has a type of its own, for which everything below would be compiled once more
+    step, iteration = 0.0, 0
+    while True:
+        # the gradient follows the last step: the first pass adds zero times row 0
+        fetch(source, index, K, ready, j)
+        violation, top, first, start, stop = -np.inf, 0.0, i, split, split
+        for group in range(1 if split == n else 2):
+            begin, end = group * split, n if group else split
+            choice, highest, lowest = _update_and_choose(K[i], K[j], step, g, up, down, begin, end)
+            if highest + lowest > violation:
+                violation, top, first, start, stop = highest + lowest, highest, choice, begin, end
+        if not violation > eps or iteration == max_iter:
+            return larger(violation, 0.0), iteration
         i = first
         fetch(source, index, K, ready, i)
-        j, slope, curvature = _second_choice(K[i], diagonal, diagonal[i], tau, g, down, top, start, stop)
+        j, step = _second_choice(K[i], diagonal, diagonal[i], tau, g, down, top, start, stop)
         if j < 0:
             return violation, iteration
-        fetch(source, index, K, ready, j)
-        step = _move_pair(i, j, slope / curvature, b, lo, hi)
+        room_i, room_j = hi[i] - b[i], b[j] - lo[j]
+        if step >= room_i or step >= room_j:
+            step = room_i if room_i < room_j else room_j
+        b[i] = hi[i] if step >= room_i or b[i] + step > hi[i] else b[i] + step
+        b[j] = lo[j] if step >= room_j or b[j] - step < lo[j] else b[j] - step
         _mark(i, b, lo, hi, up, down)
         _mark(j, b, lo, hi, up, down)
-    # the last step is not in the gradient yet
-    _update_and_choose(K[i], K[j], step, g, up, down, 0, n)
-    return violation, max_iter
+        iteration += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _update_block_single(Ki, step, g, up, down, scale):
-    """Add ``step * Ki`` to g; return the largest gain of a one-variable step and the largest violation."""
-    best, worst = 0.0, 0.0
-    for k in range(g.size):
-        value = g[k] + step * np.float64(Ki[k])
-        g[k] = value
-        slope = larger(larger(up[k] - value, down[k] + value), 0.0)
-        worst = larger(worst, slope)
-        best = larger(best, slope * slope * scale[k])
-    return best, worst
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _find_single(g, up, down, scale, start, stop):
-    """Index on [start, stop) of the largest gain of a one-variable step."""
-    best, index = 0.0, -1
-    for k in range(start, stop):
-        slope = max(max(up[k] - g[k], down[k] + g[k]), 0.0)
-        gain = slope * slope * scale[k]
-        if gain > best:
-            best, index = gain, k
-    return index
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _update_and_choose_single(Ki, step, g, up, down, scale):
-    """Move the gradient; return the variable whose own step gains most and the worst violation."""
-    best, worst, best_block, n = 0.0, 0.0, -1, g.size
+    """Add ``step * Ki`` to g; return the variable whose own step gains most, or −1, and the worst violation."""
+    best, worst, best_block, n = 0.0, 0.0, g.size, g.size
     for block in range(0, n, BLOCK):
-        end = min(block + BLOCK, n)
-        gain, slope = _update_block_single(
-            Ki[block:end], step, g[block:end], up[block:end], down[block:end], scale[block:end]
-        )
-        worst = max(worst, slope)
+        gain = best
+        for k in range(np.uint64(block), np.uint64(min(block + BLOCK, n))):
+            value = g[k] + step * np.float64(Ki[k])
+            g[k] = value
+            slope = larger(larger(up[k] - value, down[k] + value), 0.0)
+            worst = larger(worst, slope)
+            gain = larger(gain, slope * slope * scale[k])
         if gain > best:
             best, best_block = gain, block
-    if best_block < 0:
-        return -1, worst
-    return _find_single(g, up, down, scale, best_block, min(best_block + BLOCK, n)), worst
+    for k in range(best_block, min(best_block + BLOCK, n)):
+        slope = larger(larger(up[k] - g[k], down[k] + g[k]), 0.0)
+        if slope * slope * scale[k] >= best:
+            return k, worst
+    return -1, worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def single_smo(source, index, K, ready, diagonal, tau, lo, hi, b, g, eps, max_iter):
+@loop
+def single_smo(source, index, K, ready, diagonal, tau, lo, hi, b, g, up, down, scale, eps, max_iter):
     """Coordinate descent on the box alone, always on the variable that gains most.
 
     Rows of K are fetched from ``source`` as they are needed (see :func:`fetch`).
-    Invariant: g = Kb − p. Updates b and g in place; returns (worst KKT violation, iterations).
+    Invariant: g = Kb − p. Updates b and g in place; returns (worst KKT violation, iterations). ``up``, ``down`` and
+    ``scale`` are scratch.
     """
-    n = b.size
-    up, down, scale = np.empty(n), np.empty(n), np.empty(n)
-    for k in range(n):
+    for k in range(b.size):
         _mark(k, b, lo, hi, up, down)
-        scale[k] = 1.0 / max(diagonal[k], tau)
-    fetch(source, index, K, ready, 0)  # the first pass adds zero times this row
-    i, step, violation = 0, 0.0, np.inf
-    for iteration in range(max_iter):
-        choice, violation = _update_and_choose_single(K[i], step, g, up, down, scale)
-        if not violation > eps or choice < 0:
-            return violation, iteration
-        i = choice
+        scale[k] = 1.0 / larger(diagonal[k], tau)
+    i, step, iteration = np.int64(0), 0.0, 0
+    while True:
+        # the gradient follows the last step: the first pass adds zero times row 0
         fetch(source, index, K, ready, i)
-        target = min(max(b[i] - g[i] * scale[i], lo[i]), hi[i])
+        i, violation = _update_and_choose_single(K[i], step, g, up, down, scale)
+        if not violation > eps or i < 0 or iteration == max_iter:
+            return violation, iteration
+        target = b[i] - g[i] * scale[i]
+        target = lo[i] if target < lo[i] else hi[i] if target > hi[i] else target
         step = target - b[i]
         b[i] = target
         _mark(i, b, lo, hi, up, down)
-    _update_and_choose_single(K[i], step, g, up, down, scale)
-    return violation, max_iter
+        iteration += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop
 def weighted_rows(K, rows, weights, out, start, stop):
     """Add ``weights @ K[rows, start:stop]`` to out[start:stop], four rows at a time, in double precision."""
-    m = rows.size
-    whole = m - m % 4
+    first, last = np.uint64(start), np.uint64(stop)
+    whole = rows.size // 4 * 4
     for r in range(0, whole, 4):
         K0, K1, K2, K3 = K[rows[r]], K[rows[r + 1]], K[rows[r + 2]], K[rows[r + 3]]
         w0, w1, w2, w3 = weights[r], weights[r + 1], weights[r + 2], weights[r + 3]
-        for k in range(start, stop):
+        for k in range(first, last):
             out[k] += (w0 * K0[k] + w1 * K1[k]) + (w2 * K2[k] + w3 * K3[k])
-    for r in range(whole, m):
+    for r in range(whole, rows.size):
         Kr, w = K[rows[r]], weights[r]
-        for k in range(start, stop):
+        for k in range(first, last):
             out[k] += w * Kr[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop
 def gather(K, rows, columns, out, start, stop):
     """Copy K[rows[start:stop]][:, columns] into out[start:stop]."""
     for r in range(start, stop):

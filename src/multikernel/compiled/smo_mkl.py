@@ -13,7 +13,8 @@ negative; where a missing one is needed the functions return, and go on from the
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from multikernel.compiled.jit import loop, part
 
 DONE, OUT_OF_STEPS, ROWS_MISSING, STALLED = 0, 1, 2, 3
 
@@ -21,7 +22,7 @@ DONE, OUT_OF_STEPS, ROWS_MISSING, STALLED = 0, 1, 2, 3
 SHARE_OF_SLOPE = 0.01
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def dual_weights(q, power, weights):
     """``weights = (q / ‖q‖_s)^power`` without overflow; returns ‖q‖_s. Where q is zero the weights are left alone."""
     largest = 0.0
@@ -40,12 +41,12 @@ def dual_weights(q, power, weights):
     return largest * total ** (1.0 / (power + 1.0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _curvature(q, norm, weights, slopes, kappa, power):
+@part
+def _curvature(q, norm, weights, slopes, kappa, power, unused):
     """Minus the second derivative of the objective along a line with ``q' = 2 slopes`` and ``q'' = 2 kappa``."""
     if not norm > 0.0:
         # all of q is zero: ‖q(t)‖_s = t² ‖kappa‖_s
-        return dual_weights(kappa, power, np.empty(kappa.size))
+        return dual_weights(kappa, power, unused)
     straight, spread, mean = 0.0, 0.0, 0.0
     for j in range(q.size):
         straight += weights[j] * kappa[j]
@@ -56,18 +57,19 @@ def _curvature(q, norm, weights, slopes, kappa, power):
     return straight + 2.0 * power * max(spread - mean * (mean / norm), 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _line_search(q, norm, weights, delta, kappa, slope, room, power, new_q, slopes):
+@part
+def _line_search(q, norm, weights, delta, kappa, slope, room, power, new_q, scratch):
     """Maximise ``t slope_p − ½ ‖q + 2 t delta + t² kappa‖_s`` over 0 ≤ t ≤ room by Newton's method within a bracket.
 
     ``slope`` is the derivative at t = 0, positive. Returns t and ‖q(t)‖_s; q(t) is in ``new_q`` and the weights there
     are in ``weights``.
     """
+    slopes, unused = scratch[4], scratch[5]
     linear = slope
     for j in range(q.size):
         if norm > 0.0:
             linear += weights[j] * delta[j]
-    curvature = _curvature(q, norm, weights, delta, kappa, power)
+    curvature = _curvature(q, norm, weights, delta, kappa, power, unused)
     t = room if curvature * room <= slope else slope / curvature
     below, above = 0.0, room
     new_norm = norm
@@ -86,7 +88,7 @@ def _line_search(q, norm, weights, delta, kappa, slope, room, power, new_q, slop
             below = t
         else:
             above = t
-        curvature = _curvature(new_q, new_norm, weights, slopes, kappa, power)
+        curvature = _curvature(new_q, new_norm, weights, slopes, kappa, power, unused)
         t = t + left / curvature if curvature > 0.0 else above
         if t >= room and above == room:
             t = room
@@ -95,7 +97,7 @@ def _line_search(q, norm, weights, delta, kappa, slope, room, power, new_q, slop
     return t, new_norm
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _advance(row_i, row_k, step_i, step_k, p, weights, scores, gradient):
     """Add ``step_i row_i + step_k row_k`` to the scores, and make the gradient that of the new scores and weights."""
     for c in range(p.size):
@@ -108,10 +110,11 @@ def _advance(row_i, row_k, step_i, step_k, p, weights, scores, gradient):
             gradient[c] -= weight * value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _mix(weights, blocks, out):
     """``out = Σ_j weights_j blocks[j]``."""
-    out[:] = 0.0
+    for c in range(out.size):
+        out[c] = 0.0
     for j in range(weights.size):
         weight, row = weights[j], blocks[j]
         if weight != 0.0:
@@ -119,7 +122,7 @@ def _mix(weights, blocks, out):
                 out[c] += weight * np.float64(row[c])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _refresh_diagonal(weights, last, diagonals, mixed):
     """Mix the diagonals anew if the weights have changed by more than a hundredth since ``last``."""
     largest, change = 0.0, 0.0
@@ -128,10 +131,11 @@ def _refresh_diagonal(weights, last, diagonals, mixed):
         change = max(change, abs(weights[j] - last[j]))
     if change > 0.01 * largest:
         _mix(weights, diagonals, mixed)
-        last[:] = weights
+        for j in range(weights.size):
+            last[j] = weights[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _extremes(gradient, b, lo, hi):
     """The variable with the largest gradient among those that may rise, and the ends of the gradient."""
     top, bottom, first = -np.inf, np.inf, -1
@@ -143,7 +147,7 @@ def _extremes(gradient, b, lo, hi):
     return first, top, bottom
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _partner(i, row, diagonal, gradient, b, lo):
     """The k whose step with i gains most on the kernel of the present weights [FCL05, WSS 2]; −1 where none does."""
     best, index = 0.0, -1
@@ -158,16 +162,36 @@ def _partner(i, row, diagonal, gradient, b, lo):
     return index
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def pair_steps(rows, slot, diagonals, p, lo, hi, power, b, q, weights, scores, gradient, eps, max_steps):
+@loop
+def pair_steps(
+    rows,
+    slot,
+    diagonals,
+    p,
+    lo,
+    hi,
+    power,
+    b,
+    q,
+    weights,
+    scores,
+    gradient,
+    mixed,
+    mixed_diagonal,
+    scratch,
+    eps,
+    max_steps,
+):
     """Steps on pairs that keep the sum of b; returns (status, i, k, steps made, violation).
 
     Ends at a violation of at most ``eps`` (DONE), after ``max_steps``, when rows i and k are needed and one is
-    missing, or when a step no longer changes b (STALLED).
+    missing, or when a step no longer changes b (STALLED). ``mixed`` and ``mixed_diagonal``, shape (m,), and
+    ``scratch``, shape (6, F), are scratch.
     """
-    n_kernels, m = scores.shape
-    mixed, mixed_diagonal, last = np.empty(m), np.zeros(m), np.zeros(n_kernels)
-    delta, kappa, new_q, slopes = np.empty(n_kernels), np.empty(n_kernels), np.empty(n_kernels), np.empty(n_kernels)
+    n_kernels = q.size
+    last, delta, kappa, new_q = scratch[0], scratch[1], scratch[2], scratch[3]
+    for j in range(n_kernels):
+        last[j] = -1.0  # no diagonal has been mixed yet
     norm, violation = dual_weights(q, power, weights), np.inf
     for step in range(max_steps):
         i, top, bottom = _extremes(gradient, b, lo, hi)
@@ -190,18 +214,19 @@ def pair_steps(rows, slot, diagonals, p, lo, hi, power, b, q, weights, scores, g
             kappa[j] = max(diagonals[j, i] + diagonals[j, k] - 2.0 * row_i[j, k], 0.0)
         room_i, room_k = hi[i] - b[i], b[k] - lo[k]
         slope = gradient[i] - gradient[k]
-        t, norm = _line_search(q, norm, weights, delta, kappa, slope, min(room_i, room_k), power, new_q, slopes)
+        t, norm = _line_search(q, norm, weights, delta, kappa, slope, min(room_i, room_k), power, new_q, scratch)
         old_i, old_k = b[i], b[k]
         b[i] = hi[i] if t >= room_i else min(b[i] + t, hi[i])
         b[k] = lo[k] if t >= room_k else max(b[k] - t, lo[k])
-        q[:] = new_q
+        for j in range(n_kernels):
+            q[j] = new_q[j]
         _advance(row_i, row_k, t, -t, p, weights, scores, gradient)
         if b[i] == old_i and b[k] == old_k:
             return STALLED, i, k, step, violation
     return OUT_OF_STEPS, 0, 0, max_steps, violation
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def _best_single(gradient, diagonal, b, lo, hi):
     """The variable whose own step gains most, and the worst violation."""
     best, worst, index = 0.0, 0.0, -1
@@ -217,12 +242,31 @@ def _best_single(gradient, diagonal, b, lo, hi):
     return index, worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def single_steps(rows, slot, diagonals, p, lo, hi, power, b, q, weights, scores, gradient, eps, max_steps):
+@loop
+def single_steps(
+    rows,
+    slot,
+    diagonals,
+    p,
+    lo,
+    hi,
+    power,
+    b,
+    q,
+    weights,
+    scores,
+    gradient,
+    mixed,
+    mixed_diagonal,
+    scratch,
+    eps,
+    max_steps,
+):
     """Steps on one variable each, for a problem without a sum; returns what :func:`pair_steps` does."""
-    n_kernels, m = scores.shape
-    mixed_diagonal, last = np.zeros(m), np.zeros(n_kernels)
-    delta, kappa, new_q, slopes = np.empty(n_kernels), np.empty(n_kernels), np.empty(n_kernels), np.empty(n_kernels)
+    n_kernels = q.size
+    last, delta, kappa, new_q = scratch[0], scratch[1], scratch[2], scratch[3]
+    for j in range(n_kernels):
+        last[j] = -1.0  # no diagonal has been mixed yet
     norm, violation = dual_weights(q, power, weights), np.inf
     for step in range(max_steps):
         _refresh_diagonal(weights, last, diagonals, mixed_diagonal)
@@ -239,12 +283,13 @@ def single_steps(rows, slot, diagonals, p, lo, hi, power, b, q, weights, scores,
         for j in range(n_kernels):
             delta[j] = side * scores[j, i]
             kappa[j] = max(diagonals[j, i], 0.0)
-        t, norm = _line_search(q, norm, weights, delta, kappa, side * gradient[i], room, power, new_q, slopes)
+        t, norm = _line_search(q, norm, weights, delta, kappa, side * gradient[i], room, power, new_q, scratch)
         old = b[i]
         b[i] = min(max(b[i] + side * t, lo[i]), hi[i])
         if t >= room:
             b[i] = hi[i] if side > 0.0 else lo[i]
-        q[:] = new_q
+        for j in range(n_kernels):
+            q[j] = new_q[j]
         _advance(row, row, side * t, 0.0, p, weights, scores, gradient)
         if b[i] == old:
             return STALLED, i, i, step, violation

@@ -6,25 +6,27 @@ w is cut into B blocks. A step on sample i changes block b, while ``first + t < 
 
 where ``g_b = Σ_i c_i ℓ'(snapshot_i) φ_b(x_i)`` is the loss's part of the full gradient at the snapshot. Coefficients
 are kept as ``scale_b coef_b + drift_b ĝ``, with ĝ those of g, so that shrinking and adding g touch two numbers.
+``scratch``, of shape (3, T), and ``scaled``, of shape (R,), are scratch.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-VECTORISE = {"reassoc", "nsz", "contract"}
+from multikernel.compiled.jit import REORDER, loop, part
+
 LOGISTIC, SQUARED_HINGE, SMOOTHED_HINGE, SOFTMAX, SQUARED, HUBER = range(6)
 SMALLEST_SCALE = 1e-50
 
 
-@njit(cache=True, nogil=True)
+@loop
 def slopes(code, width, target, scores, out):
     """ℓ'(scores) of one sample, the loss being known by its code; all of shape (T,)."""
     n_scores = scores.shape[0]
     if code == SOFTMAX:
-        largest = scores.max()
-        total = 0.0
+        largest, total = scores[0], 0.0
+        for r in range(1, n_scores):
+            largest = max(largest, scores[r])
         for r in range(n_scores):
             out[r] = np.exp(scores[r] - largest)
             total += out[r]
@@ -50,7 +52,7 @@ def slopes(code, width, target, scores, out):
             out[r] = min(max(f - y, -width), width)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _advance(b, step, decay, coef, scale, drift):
     """Shrink block b and add its full gradient; true if its scale had to be multiplied in."""
     keep = 1.0 - decay[b]
@@ -58,26 +60,28 @@ def _advance(b, step, decay, coef, scale, drift):
     drift[b] = keep * drift[b] - step[b]
     if scale[b] >= SMALLEST_SCALE:
         return False
-    coef[b] *= scale[b]
+    for i in range(coef.shape[1]):
+        for r in range(coef.shape[2]):
+            coef[b, i, r] *= scale[b]
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
+@loop(fastmath=REORDER)
 def kernel_steps(
     rows, slot, order, first, code, width, targets, emphasis, snapshot, step, decay, stop,
-    image, table, coef, scale, drift,
+    image, table, coef, scale, drift, scratch,
 ):  # fmt: skip
     """Steps on the samples of ``order``, whose kernel rows are all in ``rows`` (B, b, n).
 
     ``scale_b table[b] + drift_b image[b]``, shape (T, n), are kept the scores under w_b; ``image[b]`` those under ĝ.
     """
     n_blocks, n_scores, n = table.shape
-    scores, new, change = np.empty(n_scores), np.empty(n_scores), np.empty(n_scores)
+    scores, new, change = scratch[0], scratch[1], scratch[2]
     for t in range(order.shape[0]):
         i = order[t]
-        scores[:] = 0.0
-        for b in range(n_blocks):
-            for r in range(n_scores):
+        for r in range(n_scores):
+            scores[r] = 0.0
+            for b in range(n_blocks):
                 scores[r] += scale[b] * table[b, r, i] + drift[b] * image[b, r, i]
         slopes(code, width, targets[i], scores, new)
         for r in range(n_scores):
@@ -86,7 +90,9 @@ def kernel_steps(
             if first + t >= stop[b]:
                 continue
             if _advance(b, step, decay, coef, scale, drift):
-                table[b] *= scale[b]
+                for r in range(n_scores):
+                    for k in range(n):
+                        table[b, r, k] *= scale[b]
                 scale[b] = 1.0
             row = rows[b, slot[i]]
             for r in range(n_scores):
@@ -98,17 +104,17 @@ def kernel_steps(
                         line[k] += factor * row[k]
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
+@loop(fastmath=REORDER)
 def feature_steps(
     features, bounds, order, first, code, width, targets, emphasis, snapshot, step, decay, stop,
-    metric, base, w, coef, scale, drift,
+    metric, base, w, coef, scale, drift, scratch,
 ):  # fmt: skip
     """Steps on the samples of ``order``; ``features`` (n, R), block b from column ``bounds[b]`` to ``bounds[b+1]``.
 
     ``w`` (T, R) is kept. ``metric`` (R,) multiplies every step, and is in ``base`` (T, R), the gradient g, already.
     """
     n_blocks, n_scores, n_columns = scale.shape[0], w.shape[0], w.shape[1]
-    scores, new, change = np.empty(n_scores), np.empty(n_scores), np.empty(n_scores)
+    scores, new, change = scratch[0], scratch[1], scratch[2]
     for t in range(order.shape[0]):
         i = order[t]
         x = features[i]
@@ -130,21 +136,23 @@ def feature_steps(
             for r in range(n_scores):
                 coef[b, i, r] -= step[b] * change[r] / scale[b]
                 line, pull, size = w[r], base[r], step[b]
-                for k in range(bounds[b], bounds[b + 1]):
+                # unsigned: an index that might be negative keeps a loop from being vectorised
+                for k in range(np.uint64(bounds[b]), np.uint64(bounds[b + 1])):
                     line[k] = keep * line[k] - size * (change[r] * metric[k] * x[k] + pull[k])
 
 
-@njit(cache=True, nogil=True, fastmath=VECTORISE)
+@loop(fastmath=REORDER)
 def feature_epoch(
-    features, order, code, width, targets, emphasis, snapshot, step, decay, metric, image, w, coef, scale, drift
-):
+    features, order, code, width, targets, emphasis, snapshot, step, decay, metric, image, w, coef, scale, drift,
+    scratch, scaled,
+):  # fmt: skip
     """Steps of one block on all features at once; the new scale and drift.
 
     ``scale w + drift g`` (T, R) and ``scale coef + drift ĝ`` (n, T) are kept; ``image`` (n, T) are the scores under
     g, so that g itself is not read. ``metric`` (R,) multiplies every step.
     """
     n_scores, n_columns = w.shape
-    scores, new, scaled = np.empty(n_scores), np.empty(n_scores), np.empty(n_columns)
+    scores, new = scratch[0], scratch[1]
     keep = 1.0 - decay
     for t in range(order.shape[0]):
         i = order[t]
@@ -159,8 +167,11 @@ def feature_epoch(
         scale *= keep
         drift = keep * drift - step
         if scale < SMALLEST_SCALE:
-            w *= scale
-            coef *= scale
+            for r in range(n_scores):
+                for k in range(n_columns):
+                    w[r, k] *= scale
+                for k in range(coef.shape[0]):
+                    coef[k, r] *= scale
             scale = 1.0
         for k in range(n_columns):
             scaled[k] = metric[k] * x[k]
