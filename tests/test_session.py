@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,11 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from multikernel import BestKernelClassifier, KernelAverageClassifier
+from multikernel import BestKernelClassifier, KernelAverageClassifier, MKLClassifier
 from multikernel.certificate import Certificate
 from multikernel.checkpoint import Checkpoint
+from multikernel.clock import late
 from multikernel.files import DataError
-from multikernel.kernels import RBF
+from multikernel.kernels import RBF, Linear
 from multikernel.monitor import Monitor
 from multikernel.session import Session
 
@@ -28,9 +29,19 @@ X, y = load_iris(return_X_y=True)
 
 @pytest.fixture
 def ctrl_c():
-    """Ctrl-C as in a terminal: test runners with several processes make their workers ignore it."""
+    """Ctrl-C as in a terminal, from a solver's thread, which goes on once the fit has been told to stop.
+
+    Test runners with several processes make their workers ignore it.
+    """
+
+    def press():
+        os.kill(os.getpid(), signal.SIGINT)
+        deadline = time.monotonic() + 60
+        while not late() and time.monotonic() < deadline:
+            time.sleep(0.001)
+
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda: os.kill(os.getpid(), signal.SIGINT)
+    yield press
     signal.signal(signal.SIGINT, previous)
 
 
@@ -43,12 +54,14 @@ class Countdown:
     def certificate(self, weights, alpha):
         return Certificate(primal=1.0, dual=1.0 - alpha[0])
 
+    def settled(self, weights, alpha):
+        return weights, alpha
 
-def halve(problem, monitor, start, pause=0.0):
+
+def halve(problem, monitor, start):
     weights, alpha = problem.start() if start is None else start
     for _ in range(60):
         alpha = np.array([alpha[0] / 2, alpha[1] + 1])
-        time.sleep(pause)
         if monitor(weights, alpha):
             break
 
@@ -79,11 +92,14 @@ def test_the_best_solution_and_the_best_bound_are_kept():
     assert [row["gap"] for row in result.history] == [2.5, 1.0, 1.0]
 
 
-def test_time_spent_monitoring_is_off_the_clock():
-    monitor = Monitor(Countdown(), tol=1e-9, on_record=lambda row, monitor: time.sleep(0.2))
-    monitor(np.ones(1), np.ones(1))
-    monitor(np.ones(1), np.ones(1))
-    assert monitor.history[-1]["time"] < 0.1
+def test_time_spent_monitoring_is_off_the_clock(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    monitor = Monitor(Countdown(), tol=1e-9, on_record=lambda row, monitor: clock.append(clock.pop() + 7.0))
+    for _ in range(2):
+        clock[0] += 1.0
+        monitor(np.ones(1), np.ones(1))
+    assert [row["time"] for row in monitor.history] == [1.0, 2.0]
 
 
 def test_a_problem_without_a_dual_never_converges():
@@ -109,11 +125,13 @@ def test_a_callback_stops_the_fit_and_is_told_about():
     assert result.stopped == "callback"
 
 
-def test_max_time_stops_and_problems_not_begun_get_their_start():
+def test_max_time_stops_and_problems_not_begun_get_their_start(fake_clock):
+    def tick(row):
+        fake_clock.time += 1.0
+
     with pytest.warns(ConvergenceWarning, match="max_time was reached"):
-        results = Session(tol=1e-9, max_time=0.05).run(
-            [Countdown()] * 3, lambda problem, monitor, start: halve(problem, monitor, start, 0.02)
-        )
+        results = Session(tol=1e-9, max_time=5.0, callback=tick).run([Countdown()] * 3, halve)
+    assert results[0].n_iter == 5
     assert [result.stopped for result in results] == ["time"] * 3
     assert_array_equal(results[2].alpha, Countdown().start()[1])
 
@@ -127,13 +145,26 @@ def test_an_error_in_one_problem_is_raised():
 
 
 def test_ctrl_c_leaves_the_best_solution_so_far(ctrl_c):
-    threading.Timer(0.3, ctrl_c).start()
+    session = Session(tol=1e-30, callback=lambda row: row["iteration"] == 4 and ctrl_c())
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
-        (result,) = Session(tol=1e-30).run(
-            [Countdown()], lambda problem, monitor, start: halve(problem, monitor, start, 0.05)
-        )
+        (result,) = session.run([Countdown()], halve)
     assert result.stopped == "interrupted"
-    assert 1 <= result.n_iter < 40
+    assert result.n_iter == 5
+
+
+def test_ctrl_c_before_every_problem_is_handed_out_is_an_interruption(monkeypatch):
+    submit, calls = ThreadPoolExecutor.submit, []
+
+    def submit_one(*arguments):
+        calls.append(True)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return submit(*arguments)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_one)
+    with pytest.warns(ConvergenceWarning, match="it was interrupted"):
+        results = Session().run([Countdown()] * 3, halve)
+    assert [result.stopped for result in results] == ["interrupted"] * 3
 
 
 def test_a_checkpoint_resumes_where_it_was(tmp_path):
@@ -212,15 +243,7 @@ def test_a_killed_fit_goes_on_to_the_same_result(tmp_path):
 
 
 def test_an_interrupted_estimator_is_usable_and_flagged(ctrl_c):
-    threads = []
-
-    def callback(row):
-        if not threads:
-            threads.append(True)
-            ctrl_c()
-            time.sleep(0.3)
-
-    model = KernelAverageClassifier([RBF()], callback=callback)
+    model = KernelAverageClassifier([RBF()], callback=lambda row: ctrl_c())
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model.fit(X, y)
     assert not model.converged_
@@ -232,15 +255,15 @@ def test_ctrl_c_while_kernels_are_compared_is_not_taken_for_a_score(ctrl_c, monk
     rng = np.random.default_rng(0)
     data, labels = rng.normal(size=(400, 5)), rng.integers(0, 3, size=400)
     kernels = [RBF(bandwidth=f"{k}*mean") for k in range(1, 60)]
-    score, scored = BestKernelClassifier._score, []
+    judge, calls = Monitor.__call__, []
 
-    def score_and_interrupt_the_third(*arguments):
-        scored.append(True)
-        if len(scored) == 3:
-            threading.Timer(0.05, ctrl_c).start()
-        return score(*arguments)
+    def interrupted(*arguments):
+        calls.append(True)
+        if len(calls) == 40:  # in the second or third kernel: every one has three classes in five folds
+            ctrl_c()
+        return judge(*arguments)
 
-    monkeypatch.setattr(BestKernelClassifier, "_score", score_and_interrupt_the_third)
+    monkeypatch.setattr(Monitor, "__call__", interrupted)
     with pytest.warns(ConvergenceWarning, match=r"of 59 kernels only: it was interrupted"):
         model = BestKernelClassifier(kernels, C=1e3, tol=1e-9).fit(data, labels)
     reached = np.isfinite(model.kernel_scores_)
@@ -295,3 +318,21 @@ def test_scikit_learn_callbacks_are_called():
     assert recorder.events[:2] == ["setup", "begin fit"]
     assert recorder.events[-2:] == ["end fit", "teardown"]
     assert recorder.events.count("begin iteration") == recorder.events.count("end iteration") >= 3
+
+
+def test_a_warning_says_what_the_gap_means():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="The model is untrained: nothing says that it is better"):
+        MKLClassifier([RBF(), Linear()], max_time=1e-9).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"Its objective is proved to be within [\d.]+ % of the optimum"):
+        model = MKLClassifier([RBF(), Linear()], solver="simplemkl", max_iter=1, tol=1e-9).fit(X, y)
+    assert model.dual_gap_ < model.objective_
+
+
+def test_fits_are_logged_for_those_who_ask_and_for_nobody_else(caplog, capfd):
+    X, y = load_iris(return_X_y=True)
+    KernelAverageClassifier([RBF()]).fit(X, y)
+    assert capfd.readouterr() == ("", "")
+    with caplog.at_level("INFO", logger="multikernel"):
+        KernelAverageClassifier([RBF()]).fit(X, y)
+    assert "KernelAverageClassifier, problem 2: converged" in caplog.text

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.certificate import Certificate
+from multikernel.clock import OutOfTime, grace, late
+
+UNKNOWN = Certificate(float("nan"), float("nan"))
 
 
 class Problem(Protocol):
@@ -22,6 +25,9 @@ class Problem(Protocol):
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Bounds on the optimum that ``weights`` and ``alpha`` prove."""
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """A feasible solution near the one given, which may come from a file."""
 
 
 @dataclass
@@ -46,6 +52,8 @@ class Result:
     stopped : str
         Why the solver stopped: "converged", "stationary" (no dual bound, but a stationary point to within the
         tolerance), "iterations", "rounding", "settled" (weights hardly change), "time", "callback", "interrupted".
+    intercept : object
+        The problem's ``intercept`` of this solution, None if it has none or time was up before it was known.
     """
 
     weights: NDArray
@@ -55,6 +63,7 @@ class Result:
     n_iter: int = 0
     converged: bool = False
     stopped: str = "iterations"
+    intercept: Any = None
 
 
 class Monitor:
@@ -62,7 +71,8 @@ class Monitor:
 
     It keeps the solution with the smallest primal value and the largest lower bound seen, because methods that do
     not descend may end on worse ones, and a bound that was proved once holds for every solution.
-    Its own time (certificate, callbacks, files) is off the clock.
+    Its own time (certificate, callbacks, files) is off the solver's clock, but within the limit of the fit
+    (:mod:`multikernel.clock`).
 
     Parameters
     ----------
@@ -109,8 +119,13 @@ class Monitor:
         self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None
         self.current: tuple[NDArray, NDArray] | None = None
-        self.must_stop: Callable[[], bool] = self._late  # for solvers that call too rarely to stop in time
-        self._proof: NDArray | None = None  # the alpha that proves the bound, if it is not in ``best``
+        self.resumable = False  # whether there is a checkpoint to keep state for
+        self.overdue: Callable[[], bool] = lambda: False  # whether it is time to write it
+        self.write: Callable[[], None] = lambda: None
+        self.keep: Callable[[], dict[str, NDArray]] = dict  # what else a solver needs to go on; from any thread
+        self.kept: dict[str, NDArray] = {}  # what the solver had kept that this one goes on from
+        self.intercept: Any = None  # of ``best``
+        self.proof: NDArray | None = None  # the alpha that proves the bound, if it is not in ``best``
         self._on_record = on_record
         self._elapsed = 0.0
         self._started = time.perf_counter()
@@ -120,21 +135,48 @@ class Monitor:
         """Seconds spent by the solver so far."""
         return self._elapsed + time.perf_counter() - self._started
 
-    def _late(self) -> bool:
-        return self.max_time is not None and self.elapsed >= self.max_time
+    def must_stop(self) -> bool:
+        """Whether time is up: for solvers that call too rarely to hear of it in time."""
+        return late() or (self.max_time is not None and self.elapsed >= self.max_time)
 
     def resume(
         self,
         current: tuple[NDArray, NDArray],
-        best: tuple[NDArray, NDArray],
+        best: tuple[NDArray, NDArray] | None,
+        proof: NDArray | None,
         history: list[dict[str, Any]],
         elapsed: float,
     ) -> None:
-        """Take over the state of an earlier monitor of the same problem."""
-        self.current, self.best = current, best
+        """Take over the state of an earlier monitor of the same problem; what it had proved is proved again."""
+        settled = self.problem.settled
+        self.current = settled(*current)
         self.history, self._elapsed = list(history), elapsed
-        self.bound = max((row["objective"] - row["gap"] for row in history), default=self.bound)
-        self.certificate = self._bounded(self.problem.certificate(*best))
+        if best is None:
+            return
+        self.best = settled(*best)
+        if proof is not None and proof.shape == self.best[1].shape:
+            proof = settled(self.best[0], proof)[1]
+            self.prove(self.problem.certificate(self.best[0], proof).dual, lambda: proof)
+        self._keep(self.best, self._bounded(self.problem.certificate(*self.best)))
+
+    def save(self, weights: NDArray, alpha: NDArray) -> None:
+        """Note where a solver is between two judgements, if it is time to, so that a kill costs no more than that."""
+        if self.overdue():
+            with self.off_the_clock():
+                self.current = np.array(weights), np.array(alpha)
+                self.write()
+
+    def bears_out(self, stopped: str) -> bool:
+        """Whether the best solution is one for which an earlier monitor may have stopped like that, as it says."""
+        measures = {
+            "converged": self.certificate.relative_gap,
+            "stationary": self.certificate.stationarity,
+            **dict.fromkeys(("iterations", "rounding", "settled"), 0.0),  # these claim nothing
+        }
+        if not measures[stopped] <= self.tol:
+            return False
+        self.stopped = stopped
+        return True
 
     @contextlib.contextmanager
     def off_the_clock(self) -> Iterator[None]:
@@ -156,24 +198,29 @@ class Monitor:
         """
         if bound > self.bound:
             self.bound = float(bound)
-            self._proof = None if alpha is None else alpha()
+            self.proof = None if alpha is None else alpha()
             self.certificate = self._bounded(self.certificate)
 
     def forget_bounds(self) -> None:
         """Judge the best solution by what its own alpha proves, and nothing else."""
         assert self.best is not None
         self.certificate = self.problem.certificate(*self.best)
-        self.bound, self._proof, self.stopped = float(self.certificate.dual), self.best[1], "iterations"
+        self.bound, self.proof, self.stopped = float(self.certificate.dual), self.best[1], "iterations"
 
     def _record(self, weights: NDArray, alpha: NDArray) -> bool:
-        own = self.problem.certificate(weights, alpha)
         self.current = np.array(weights), np.array(alpha)
+        try:
+            with grace():
+                own = self.problem.certificate(weights, alpha)
+        except OutOfTime:
+            if self.best is None:  # a solution of which nothing is known is better than none
+                self.best, self.certificate = self.current, UNKNOWN
+            raise
         if own.dual > self.bound:
-            self._proof = self.current[1]
+            self.proof = self.current[1]
         certificate = self._bounded(own)
         if self.best is None or not certificate.primal > self.certificate.primal:
-            self.best = self.current
-            self.certificate = certificate
+            self._keep(self.current, certificate)
         elif not np.isnan(certificate.dual):
             self.certificate = Certificate(self.certificate.primal, certificate.dual, self.certificate.stationarity)
         row = {
@@ -193,7 +240,8 @@ class Monitor:
             self.stopped = "converged"
         elif np.isnan(certificate.dual) and certificate.stationarity <= self.tol:
             # this point, not one with a slightly smaller value, is the one that was shown to be stationary
-            self.best, self.certificate, self.stopped = self.current, certificate, "stationary"
+            self._keep(self.current, certificate)
+            self.stopped = "stationary"
         elif asked:
             self.stopped = "callback" if self.stopped == "iterations" else self.stopped
         elif self.max_time is not None and self._elapsed >= self.max_time:
@@ -201,6 +249,13 @@ class Monitor:
         else:
             return False
         return True
+
+    def _keep(self, solution: tuple[NDArray, NDArray], certificate: Certificate) -> None:
+        """Make a solution the best, and find its intercept while its scores are known: later it costs a pass."""
+        self.best, self.certificate, self.intercept = solution, certificate, None
+        if hasattr(self.problem, "intercept"):
+            with grace():
+                self.intercept = self.problem.intercept(*solution)
 
     def _bounded(self, certificate: Certificate) -> Certificate:
         """The certificate with the best bound so far; without a dual value it stays without."""
@@ -216,11 +271,19 @@ class Monitor:
             raise RuntimeError("the solver never called its monitor, so there is no solution to return")
         converged = self.certificate.relative_gap <= self.tol
         stopped = "converged" if converged else self.stopped
-        (weights, alpha), certificate = self.best, self.certificate
-        proof = self._proof
-        if converged and proof is not None and proof.shape == alpha.shape and not np.array_equal(proof, alpha):
-            # an alpha that proves the bound by itself is worth more than one that needs others for it
-            alone = self.problem.certificate(weights, proof)
-            if alone.relative_gap <= self.tol:
-                alpha, certificate = proof, alone
-        return Result(weights, alpha, certificate, self.history, len(self.history), converged, stopped)
+        if converged:
+            with contextlib.suppress(OutOfTime):
+                self._prefer_proof()
+        return Result(
+            *self.best, self.certificate, self.history, len(self.history), converged, stopped, self.intercept
+        )
+
+    def _prefer_proof(self) -> None:
+        """An alpha that proves the bound by itself is worth more than one that needs others for it."""
+        assert self.best is not None
+        (weights, alpha), proof = self.best, self.proof
+        if proof is None or proof.shape != alpha.shape or np.array_equal(proof, alpha) or late():
+            return
+        alone = self.problem.certificate(weights, proof)
+        if alone.relative_gap <= self.tol:
+            self._keep((weights, proof), alone)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import joblib
+
+from multikernel.clock import check
+
+# Elementary operations between two looks at the clock, where it is one thread that does them: a fraction of a second.
+MOST_AT_ONCE = 2e8
 
 _cores = cache(joblib.cpu_count)  # asking the system takes a millisecond or more
 
@@ -37,7 +43,8 @@ _here = threading.local()
 def map_threads(function: Callable[..., Any], arguments: Iterable[tuple], n_threads: int | None = None) -> list:
     """Call ``function(*a)`` for each tuple of arguments on threads; results in order.
 
-    On a thread that is already at work for such a call everything is done by that thread: the cores are taken.
+    On a thread that is already at work for such a call everything is done by that thread: the cores are taken. No
+    call is begun once time is up, and none is at work any more when this one ends, be it by an exception.
 
     Examples
     --------
@@ -48,16 +55,28 @@ def map_threads(function: Callable[..., Any], arguments: Iterable[tuple], n_thre
     arguments = list(arguments)
     n_threads = thread_count() if n_threads is None else n_threads
     if min(n_threads, len(arguments)) <= 1 or getattr(_here, "busy", False):
-        return [function(*a) for a in arguments]
+        return [_checked(function, a) for a in arguments]
 
     def call(a: tuple) -> Any:
         _here.busy = True
         try:
-            return function(*a)
+            return _checked(function, a)
         finally:
             _here.busy = False
 
-    return list(_pool(n_threads).map(call, arguments))
+    futures = [_pool(n_threads).submit(copy_context().run, call, a) for a in arguments]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        wait(futures)
+        raise
+
+
+def _checked(function: Callable[..., Any], arguments: tuple) -> Any:
+    check()
+    return function(*arguments)
 
 
 def over_rows(function: Callable[[int, int], Any], n_rows: int, *, work: float = float("inf")) -> list:
@@ -67,8 +86,10 @@ def over_rows(function: Callable[[int, int], Any], n_rows: int, *, work: float =
     more than it saves, and one call does everything.
     """
     n_threads = thread_count()
-    if work < 1e5 or n_threads == 1 or n_rows < 2:
+    few = n_threads == 1 and work < MOST_AT_ONCE
+    if work < 1e5 or few or n_rows < 2:
         return [function(0, n_rows)]
     # a few ranges per thread, so that a thread that is held up does not hold up the rest
-    bounds = [n_rows * k // (4 * n_threads) for k in range(4 * n_threads + 1)]
+    n_ranges = max(4 * n_threads, int(min(work / MOST_AT_ONCE, 1000)))
+    bounds = [n_rows * k // n_ranges for k in range(n_ranges + 1)]
     return map_threads(function, [(a, b) for a, b in pairwise(bounds) if a < b], n_threads)

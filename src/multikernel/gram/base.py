@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from multikernel.clock import check
 from multikernel.threads import over_rows
 
 Indices = NDArray[np.intp]
@@ -70,16 +71,22 @@ class GramStack(ABC):
         """The stack of ``row_factors[j, i] K_j[i, l] column_factors[j, l]``."""
 
     @abstractmethod
-    def centered(self, column_means: NDArray, grand_means: NDArray, chosen: NDArray[np.bool_]) -> GramStack:
-        """The chosen kernels minus row means and ``column_means`` plus ``grand_means``, others as they are."""
+    def centered(
+        self, column_means: NDArray, grand_means: NDArray, chosen: NDArray[np.bool_], shares: NDArray | None = None
+    ) -> GramStack:
+        """The chosen kernels minus row means and ``column_means`` plus ``grand_means``, others as they are.
+
+        ``shares`` (columns,), which sum to one, are the weights of the columns in means; by default all are equal.
+        """
 
     # -- streaming versions of the rest -----------------------------------------------------------------------
 
     def row_blocks(self) -> Iterator[Indices]:
-        """Cut the rows into ranges whose ``rows(indices)`` take a bounded amount of memory."""
+        """Cut the rows into ranges whose ``rows(indices)`` take a bounded amount of memory, until time is up."""
         n_rows, n_columns, n_kernels = self.shape
         size = max(1, BLOCK_BYTES // max(1, n_kernels * n_columns * self.dtype.itemsize))
         for start in range(0, n_rows, size):
+            check()
             yield np.arange(start, min(start + size, n_rows))
 
     def blocks(self) -> Iterator[tuple[Indices, NDArray]]:
@@ -95,16 +102,27 @@ class GramStack(ABC):
             array[:, indices] = block
         return array
 
-    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None) -> NDArray:
-        """``Σ_j weights_j K_j``, shape (rows, columns), in the stack's precision unless ``dtype`` says otherwise."""
+    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None, out: NDArray | None = None) -> NDArray:
+        """``Σ_j weights_j K_j``, shape (rows, columns), in the stack's precision unless ``dtype`` says otherwise.
+
+        ``out`` is overwritten if it has the right shape and precision: fresh memory costs as much as the sum itself.
+        """
         weights = self._check_weights(weights)
         used = np.flatnonzero(weights)
-        total = np.zeros(self.shape[:2], dtype=self.dtype if dtype is None else dtype)
+        total = self._room(dtype, out)
+        total.fill(0.0)
         if not len(used):
             return total
         for indices, block in self.take(kernels=used).blocks():
             weighted_sum(block, weights[used], total[indices[0] : indices[-1] + 1])
         return total
+
+    def _room(self, dtype: DTypeLike | None, out: NDArray | None) -> NDArray:
+        """Where to write a combined kernel: ``out`` if it fits."""
+        dtype = np.dtype(self.dtype if dtype is None else dtype)
+        if out is not None and out.shape == self.shape[:2] and out.dtype == dtype:
+            return out
+        return np.empty(self.shape[:2], dtype=dtype)
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """``K_j @ alpha`` for each kernel: shape (F, rows), or (F, rows, T) for alpha of shape (columns, T)."""
@@ -142,13 +160,9 @@ class GramStack(ABC):
             total += np.einsum("fil,il->f", block, W[indices], dtype=np.float64)
         return total
 
-    def symmetric_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``inner_products`` of a square stack with a symmetric W: half the reading, where the storage allows it.
-
-        With ``W = A @ A.T`` these are the quadratic forms of A's columns, summed, in one pass however many.
-        """
-        self._require_square("symmetric_products")
-        return self.inner_products(W)
+    def summed_forms(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``Σ_t alpha_t' K_j alpha_t`` over the columns of alpha (n, T), shape (F,). Square stacks only."""
+        return self.quadratic_forms(alpha).sum(axis=1)
 
     # -- indexing as scikit-learn does it ---------------------------------------------------------------------
 
@@ -212,9 +226,10 @@ def weighted_sum(block: NDArray, weights: NDArray[np.float64], out: NDArray) -> 
     """``out = Σ_j weights_j block[j]`` for a block (F, b, m), summed in double precision."""
     from multikernel.compiled.gram import combine_rows
 
-    n_kernels, n_rows, _ = block.shape
-    arguments = np.ascontiguousarray(block), np.arange(n_kernels), np.arange(n_rows), weights, out
-    over_rows(lambda start, stop: combine_rows(*arguments, start, stop), n_rows, work=block.size)
+    n_kernels, n_rows, width = block.shape
+    everything = np.empty(0, dtype=np.intp)
+    arguments = np.ascontiguousarray(block), np.arange(n_kernels), np.arange(n_rows), everything, weights, False, out
+    over_rows(lambda a, b: combine_rows(*arguments, np.empty(width), a, b), n_rows, work=block.size)
 
 
 def times(block: NDArray, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -236,11 +251,13 @@ def support_of(alpha: NDArray) -> Indices:
     return np.flatnonzero(alpha if alpha.ndim == 1 else alpha.any(axis=1))
 
 
-def compose(first: Indices | None, then: ArrayLike | None) -> Indices | None:
-    """Indices that select ``then`` out of what ``first`` selected; ``None`` selects all."""
+def compose(first: Indices | None, then: ArrayLike | None, length: int) -> Indices | None:
+    """Indices that select ``then`` out of the ``length`` that ``first`` selected; ``None`` selects all."""
     if then is None:
         return first
     then = np.asarray(then, dtype=np.intp)
+    if then.size and not (-length <= then.min() and then.max() < length):  # compiled loops would not notice
+        raise IndexError(f"positions {then.min()} to {then.max()} were asked for, but there are {length} samples.")
     return then if first is None else first[then]
 
 

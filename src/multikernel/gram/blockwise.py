@@ -24,14 +24,15 @@ def center_block(
     column_means: NDArray,
     grand_means: NDArray,
     chosen: NDArray[np.bool_],
+    shares: NDArray | None,
 ) -> None:
     """Centre a block in feature space, in place, and the self-similarities of its rows with it.
 
-    The centre is the mean of the column samples, which must all be there: the mean over a row of the block is
-    the inner product of its sample with that mean.
+    The centre is the mean of the column samples, which must all be there, with weights that are their ``shares`` in
+    it: the mean over a row of the block is the inner product of its sample with that mean.
     """
     for k in np.flatnonzero(chosen):
-        row_means = block[k].mean(axis=1, dtype=np.float64)
+        row_means = block[k].mean(axis=1, dtype=np.float64) if shares is None else block[k] @ shares
         block[k] -= row_means[:, None].astype(block.dtype)
         block[k] -= (column_means[k] - grand_means[k])[None, :].astype(block.dtype)
         if self_similarity is not None:
@@ -71,19 +72,20 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Centring:
-    """Column means (F, columns), grand means (F,), and which kernels to centre (F,)."""
+    """Column means (F, columns), grand means (F,), which kernels to centre (F,), and the columns' shares in means."""
 
     column_means: NDArray
     grand_means: NDArray
     chosen: NDArray
+    shares: NDArray | None = None
 
     def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
         """Change a block of the given rows, and the self-similarities of those rows, in place."""
-        center_block(block, self_similarity, self.column_means, self.grand_means, self.chosen)
+        center_block(block, self_similarity, self.column_means, self.grand_means, self.chosen, self.shares)
 
     def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Centring:
         """The same on some rows and kernels: row means are those of the block itself, with all its columns."""
-        return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels])
+        return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels], self.shares)
 
 
 class BlockwiseStack(GramStack):
@@ -143,7 +145,7 @@ class BlockwiseStack(GramStack):
             return BlockwiseStack(self._base.take(rows=rows, columns=some_columns, kernels=kernels), steps)
         steps = tuple(step.take(some_rows, some_kernels, slice(None)) for step in self._steps)
         view = BlockwiseStack(self._base.take(rows=rows, kernels=kernels), steps)
-        view._columns = compose(self._columns, columns)
+        view._columns = compose(self._columns, columns, self.shape[1])
         n_columns = self.shape[1] if columns is None else len(np.asarray(columns))
         view.shape = (view.shape[0], n_columns, view.shape[2])
         view.symmetric = self.symmetric and same_indices(rows, columns)
@@ -152,8 +154,8 @@ class BlockwiseStack(GramStack):
     def scaled(self, row_factors, column_factors) -> BlockwiseStack:
         return self._with(Scaling(row_factors, column_factors))
 
-    def centered(self, column_means, grand_means, chosen) -> BlockwiseStack:
-        return self._with(Centring(column_means, grand_means, chosen))
+    def centered(self, column_means, grand_means, chosen, shares=None) -> BlockwiseStack:
+        return self._with(Centring(column_means, grand_means, chosen, shares))
 
     def _with(self, step: Step) -> BlockwiseStack:
         if self._columns is not None:

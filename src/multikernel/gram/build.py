@@ -16,6 +16,7 @@ from multikernel.gram.lazy import LazyStack
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.memory import parse_memory
 from multikernel.kernels import KernelFamily
+from multikernel.threads import over_rows
 
 
 def gram_stack(
@@ -156,6 +157,10 @@ def _kernels_first(array: NDArray, dtype: np.dtype) -> NDArray:
     if first.dtype == dtype and first.flags.c_contiguous:
         return first
     out = np.empty(first.shape, dtype=dtype)
-    for k in range(len(first)):
-        out[k] = first[k]
+
+    def transpose(start: int, stop: int) -> None:  # a row at a time, which the cache holds: one pass, not F
+        for i in range(start, stop):
+            out[:, i] = first[:, i]
+
+    over_rows(transpose, array.shape[0], work=array.size)
     return out

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from multikernel.blas import one_blas_thread
 from multikernel.gram.base import GramStack, unique_names
@@ -15,7 +17,7 @@ from multikernel.warning import warn_user
 
 PSD_CHOICES = ("raise", "clip", "ignore")
 # Samples on which the cheap check of definiteness factorises a matrix.
-PSD_SAMPLE = 300
+PSD_SAMPLE = 200
 
 
 def rounding_tolerance(dtype: np.dtype) -> float:
@@ -26,7 +28,7 @@ def rounding_tolerance(dtype: np.dtype) -> float:
 def check_training_stack(stack: DenseStack, psd: str = "raise") -> DenseStack:
     """Check that a dense stack is square, finite, symmetric and, cheaply, positive semi-definite.
 
-    The cheap check looks at all entries (``|K_ij|² <= K_ii K_jj``) and factorises each matrix on at most 300
+    The cheap check looks at all entries (``|K_ij|² <= K_ii K_jj``) and factorises each matrix on at most 200
     samples: it finds what an ordinary indefinite kernel does wrong, and costs one pass over the matrices.
 
     Parameters
@@ -47,19 +49,22 @@ def check_training_stack(stack: DenseStack, psd: str = "raise") -> DenseStack:
         )
     if stack.checked in (psd, "raise"):  # stacks do not change: one look is enough
         return stack
-    ids = stack._row_ids()
     whole = stack._rows is None and stack._columns is None
-    for k, kernel in enumerate(stack._kernels):
-        matrix = stack._array[kernel] if whole else stack._array[kernel][np.ix_(ids, ids)]
-        check_matrix(matrix, _label(k, stack.names), psd)
+
+    def check(start: int, stop: int) -> None:
+        for k in range(start, stop):
+            matrix = stack._array[stack._kernels[k]] if whole else stack.take(kernels=[k]).to_array()[0]
+            check_matrix(matrix, _label(k, stack.names), psd)
+
+    with one_blas_thread():
+        over_rows(check, stack.n_kernels, work=stack.n_kernels * float(n_rows) ** 2 / 50)  # threads pay late
     stack.checked = psd
     return stack
 
 
 def check_sampled(stack: GramStack, kernels: Iterable[int]) -> None:
-    """Check some kernels of any square stack on at most 300 of its samples."""
-    size = min(len(stack), PSD_SAMPLE)
-    chosen = np.sort(np.random.default_rng(0).choice(len(stack), size, replace=False))
+    """Check some kernels of any square stack on at most 200 of its samples."""
+    chosen = _some(len(stack), PSD_SAMPLE)
     for k in kernels:
         matrix = stack.take(chosen, chosen, [k]).to_array()[0]
         check_matrix(matrix, _label(k, stack.names), "raise")
@@ -117,7 +122,7 @@ def _is_clear(matrix: NDArray, diagonal: NDArray[np.float64], psd: str) -> bool:
     if not np.isfinite(diagonal).all():
         return False
     tolerance = _tolerance(matrix, diagonal)
-    probe = np.random.default_rng(0).uniform(1.0, 2.0, len(matrix)) * np.resize([1.0, -1.0], len(matrix))
+    probe = _probe(len(matrix))
     roots = np.sqrt(np.maximum(diagonal, 0.0))
     product = np.empty(len(matrix))
 
@@ -136,23 +141,33 @@ def _is_clear(matrix: NDArray, diagonal: NDArray[np.float64], psd: str) -> bool:
     return not too_large and diagonal.min() >= -tolerance and _factorises(matrix, tolerance)
 
 
+@lru_cache(maxsize=1)
+def _probe(n: int) -> NDArray[np.float64]:
+    """A random vector of n entries between 1 and 2, with alternating signs."""
+    return np.random.default_rng(0).uniform(1.0, 2.0, n) * np.resize([1.0, -1.0], n)
+
+
+@lru_cache(maxsize=2)
+def _some(n: int, n_chosen: int) -> NDArray[np.intp]:
+    """At most ``n_chosen`` of n samples, the same ones every time."""
+    return np.arange(n) if n <= n_chosen else np.sort(np.random.default_rng(0).choice(n, n_chosen, replace=False))
+
+
 def _sample(matrix: NDArray, n_samples: int) -> NDArray[np.float64]:
-    if len(matrix) > n_samples:
-        chosen = np.sort(np.random.default_rng(0).choice(len(matrix), n_samples, replace=False))
-        matrix = matrix[np.ix_(chosen, chosen)]
-    return np.asarray(matrix, dtype=np.float64)
+    from multikernel.compiled.smo import gather
+
+    chosen = _some(len(matrix), n_samples)
+    out = np.empty((len(chosen), len(chosen)), dtype=matrix.dtype)
+    gather(matrix, chosen, chosen, out, 0, len(chosen))
+    return out.astype(np.float64, copy=False)
 
 
 def _factorises(matrix: NDArray, tolerance: float) -> bool:
     """Whether a sample of the matrix, plus what rounding may account for, has a Cholesky factor."""
     sample = _sample(matrix, PSD_SAMPLE)
-    shift = tolerance * len(sample)
-    try:
-        with one_blas_thread():
-            np.linalg.cholesky(sample + shift * np.eye(len(sample)))
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    sample.ravel()[:: len(sample) + 1] += tolerance * len(sample)
+    with one_blas_thread():
+        return lapack.dpotrf(sample.T, lower=1, clean=0, overwrite_a=1)[1] == 0
 
 
 def _raise_not_psd(matrix: NDArray, label: str, tolerance: float, advice: str) -> None:
@@ -160,6 +175,10 @@ def _raise_not_psd(matrix: NDArray, label: str, tolerance: float, advice: str) -
     if eigenvalues[0] >= -tolerance * len(matrix):
         return  # a large off-diagonal entry within rounding of the diagonal after all
     where = "" if len(matrix) <= 2000 else " (on 2000 of its samples)"
+    if not np.diagonal(matrix).any():
+        advice = (
+            "Its diagonal is zero, as that of distances is: kernels=[FromDistance()] makes exp(-D / mean D) of them."
+        )
     raise ValueError(
         f"{label} is not positive semi-definite: its smallest eigenvalue is {eigenvalues[0]:.3g} "
         f"(largest {eigenvalues[-1]:.3g}){where}.\n{advice}"

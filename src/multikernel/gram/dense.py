@@ -25,6 +25,8 @@ from multikernel.threads import over_rows
 GATHER_BELOW = 0.3
 # Adding up rows of the support costs about twice as much an entry as products with whole rows.
 ROWS_BELOW, CHUNK = 0.5, 2048
+# Rows of a matrix of weights that are made at a time: few enough for the cache, many enough for BLAS.
+ROWS_AT_ONCE = 64
 
 
 class DenseStack(GramStack):
@@ -97,17 +99,21 @@ class DenseStack(GramStack):
         return np.arange(self.shape[0]) if self._rows is None else self._rows
 
     def rows(self, indices: ArrayLike) -> NDArray:
+        from multikernel.compiled.smo import gather
+
         ids = self._row_ids()[np.asarray(indices)]
-        columns = slice(None) if self._columns is None else self._columns
+        columns = np.arange(self.shape[1]) if self._columns is None else self._columns
         block = np.empty((self.n_kernels, len(ids), self.shape[1]), dtype=self.dtype)
-        for k, kernel in enumerate(self._kernels):
-            block[k] = self._array[kernel][ids][:, columns]
+
+        def copy(start: int, stop: int) -> None:
+            for k, kernel in enumerate(self._kernels):
+                gather(self._array[kernel], ids, columns, block[k], start, stop)
+
+        over_rows(copy, len(ids), work=block.size)
         return block
 
     def to_array(self) -> NDArray:
-        if self._rows is None and self._columns is None and len(self._kernels) == len(self._array):
-            return np.array(self._array)
-        return super().to_array()
+        return self.rows(np.arange(self.shape[0]))
 
     def diagonal(self) -> NDArray[np.float64]:
         if self._self_similarity is not None:
@@ -122,8 +128,8 @@ class DenseStack(GramStack):
     def take(self, rows=None, columns=None, kernels=None) -> DenseStack:
         view = object.__new__(DenseStack)
         view._array, view.dtype, view.memory, view._owned = self._array, self.dtype, self.memory, False
-        view._rows = compose(self._rows, rows)
-        view._columns = compose(self._columns, columns)
+        view._rows = compose(self._rows, rows, self.shape[0])
+        view._columns = compose(self._columns, columns, self.shape[1])
         chosen = np.arange(self.n_kernels) if kernels is None else np.asarray(kernels, dtype=np.intp)
         view._kernels = self._kernels[chosen]
         view.names = tuple(self.names[k] for k in chosen)
@@ -137,26 +143,33 @@ class DenseStack(GramStack):
         n_rows = self.shape[0] if rows is None else len(np.asarray(rows))
         n_columns = self.shape[1] if columns is None else len(np.asarray(columns))
         view.shape = (n_rows, n_columns, len(chosen))
+        if view.symmetric:
+            view.checked = self.checked  # what holds for all samples holds for some
         return view
 
     # -- the four operations, at memory speed ---------------------------------------------------------------------
 
-    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None) -> NDArray:
+    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None, out: NDArray | None = None) -> NDArray:
         from multikernel.compiled import gram as compiled
 
         weights = self._check_weights(weights)
         used = np.flatnonzero(weights)
         array, kernels, weights = self._array, self._kernels[used], weights[used]
-        out = np.empty(self.shape[:2], dtype=self.dtype if dtype is None else dtype)
-        work = out.size * len(used)
-        if self._columns is not None:
-            arguments = (array, kernels, self._row_ids(), self._columns, weights, out)
-            self._threaded(compiled.combine_gathered, arguments, work)
-        elif self.symmetric and self._rows is None:
-            self._threaded(compiled.combine_upper, (array, kernels, weights, out), work)
+        out, ids, width = self._room(dtype, out), self._row_ids(), array.shape[2]
+        half = self.symmetric and self._rows is None
+        few = self._columns is not None and len(self._columns) < GATHER_BELOW * width
+        columns = np.empty(0, dtype=np.intp) if self._columns is None else self._columns
+
+        def some(start: int, stop: int) -> None:
+            total = np.empty(width)
+            if few:
+                compiled.combine_gathered(array, kernels, ids, columns, weights, out, total, start, stop)
+            else:
+                compiled.combine_rows(array, kernels, ids, columns, weights, half, out, total, start, stop)
+
+        over_rows(some, len(ids), work=out.size * len(used))
+        if half:
             self._threaded(compiled.mirror_upper, (out,), out.size)
-        else:
-            self._threaded(compiled.combine_rows, (array, kernels, self._row_ids(), weights, out), work)
         return out
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
@@ -209,7 +222,7 @@ class DenseStack(GramStack):
             function, length = compiled.quadratic_forms_gathered, len(support)
         else:
             arguments = (self._array, self._kernels, alpha)
-            function, length = compiled.quadratic_forms_upper, len(alpha)
+            function, length = compiled.quadratic_forms, len(alpha)
 
         def share(start: int, stop: int) -> NDArray[np.float64]:
             total = np.zeros(self.n_kernels)
@@ -218,19 +231,26 @@ class DenseStack(GramStack):
 
         return np.sum(over_rows(share, length, work=self.n_kernels * float(len(support)) ** 2), axis=0)
 
-    def symmetric_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
-        from multikernel.compiled.gram import inner_products_upper
+    def summed_forms(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As ``inner_products`` with ``alpha alpha'``, on and below its diagonal: one pass however many columns."""
+        from multikernel.compiled.entries import inner_products
 
-        self._require_square("symmetric_products")
-        if self._rows is not None:
-            return super().symmetric_products(W)
+        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        self._require_square("summed_forms")
+        support = support_of(alpha)
+        part, ids = alpha[support], self._row_ids()[support]
 
         def share(start: int, stop: int) -> NDArray[np.float64]:
-            total = np.zeros(self.n_kernels)
-            inner_products_upper(self._array, self._kernels, W, total, start, stop)
+            total, spread = np.zeros(self.n_kernels), np.empty(self._array.shape[2])
+            for first in range(start, stop, ROWS_AT_ONCE):
+                last = min(first + ROWS_AT_ONCE, stop)
+                W = part[first:last] @ part[:last].T
+                W[:, :first] *= 2.0  # stands for the entries above the diagonal, too
+                data = self._array, self._kernels, ids[first:last], ids[:last], W
+                inner_products(*data, total, spread, 0, last - first)
             return total
 
-        return np.sum(over_rows(share, len(W), work=self.n_kernels * float(W.size)), axis=0)
+        return np.sum(over_rows(share, len(support), work=self.n_kernels * float(len(support)) ** 2), axis=0)
 
     def inner_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
         """``Σ_il W_il K_j[i, l]`` for each kernel, shape (F,), given W of shape (rows, columns)."""
@@ -241,7 +261,7 @@ class DenseStack(GramStack):
 
         def share(start: int, stop: int) -> NDArray[np.float64]:
             total = np.zeros(self.n_kernels)
-            inner_products(*arguments, total, start, stop)
+            inner_products(*arguments, total, np.empty(self._array.shape[2]), start, stop)
             return total
 
         return np.sum(over_rows(share, len(self), work=self.n_kernels * float(W.size)), axis=0)
@@ -275,9 +295,9 @@ class DenseStack(GramStack):
         )
         return self._like(array, None if diagonal is None else diagonal * row_factors**2)
 
-    def centered(self, column_means, grand_means, chosen) -> GramStack:
+    def centered(self, column_means, grand_means, chosen, shares=None) -> GramStack:
         if not self._owned and self.nbytes > self.memory:
-            return BlockwiseStack(self).centered(column_means, grand_means, chosen)
+            return BlockwiseStack(self).centered(column_means, grand_means, chosen, shares)
         diagonal = self._known_diagonal()
         array = self._own()
         similarity = None if diagonal is None else diagonal.copy()
@@ -288,6 +308,7 @@ class DenseStack(GramStack):
                 column_means,
                 grand_means,
                 chosen,
+                shares,
             ),
             self.shape[0],
             work=array.size,

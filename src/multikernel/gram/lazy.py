@@ -146,8 +146,8 @@ class LazyStack(GramStack):
     def scaled(self, row_factors, column_factors) -> GramStack:
         return BlockwiseStack(self).scaled(row_factors, column_factors)
 
-    def centered(self, column_means, grand_means, chosen) -> GramStack:
-        return BlockwiseStack(self).centered(column_means, grand_means, chosen)
+    def centered(self, column_means, grand_means, chosen, shares=None) -> GramStack:
+        return BlockwiseStack(self).centered(column_means, grand_means, chosen, shares)
 
     def __getstate__(self) -> dict:
         return {key: value for key, value in self.__dict__.items() if key != "_cache"}

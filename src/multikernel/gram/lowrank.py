@@ -82,12 +82,14 @@ class LowRankStack(GramStack):
     def diagonal(self) -> NDArray[np.float64]:
         return np.stack([np.einsum("ir,ir->i", f, f, dtype=np.float64) for f in self.row_features])
 
-    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None) -> NDArray:
+    def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None, out: NDArray | None = None) -> NDArray:
         weights = self._check_weights(weights)
-        total = np.zeros(self.shape[:2], dtype=self.dtype if dtype is None else dtype)
+        total = self._room(dtype, out)
+        total.fill(0.0)
         for k in np.flatnonzero(weights):
             left, right = (f[k].astype(total.dtype, copy=False) for f in (self.row_features, self.column_features))
-            total += (left * total.dtype.type(weights[k])) @ right.T
+            for rows in self.take(kernels=[k]).row_blocks():
+                total[rows[0] : rows[-1] + 1] += (left[rows] * total.dtype.type(weights[k])) @ right.T
         return total
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
@@ -120,8 +122,8 @@ class LowRankStack(GramStack):
         columns = [f * c[:, None].astype(f.dtype) for f, c in zip(self.column_features, column_factors)]
         return LowRankStack(rows, columns, self.names, self.errors)
 
-    def centered(self, column_means, grand_means, chosen) -> LowRankStack:
-        means = [f.mean(axis=0) * c for f, c in zip(self.column_features, chosen)]
+    def centered(self, column_means, grand_means, chosen, shares=None) -> LowRankStack:
+        means = [np.average(f, axis=0, weights=shares) * c for f, c in zip(self.column_features, chosen)]
         rows = [f - m.astype(f.dtype) for f, m in zip(self.row_features, means)]
         columns = None if self.symmetric else [f - m.astype(f.dtype) for f, m in zip(self.column_features, means)]
         return LowRankStack(rows, columns, self.names, self.errors)

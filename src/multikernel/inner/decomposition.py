@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime
 from multikernel.inner.interior import interior_point, low_rank_factor
 from multikernel.inner.operators import DenseOperator, KernelOperator
 from multikernel.inner.qp import BoxProblem, choose
@@ -94,8 +95,20 @@ class Decomposition:
             Feasible point and K @ b.
         gap : float
             Relative duality gap there.
+
+        Raises
+        ------
+        OutOfTime
+            With the feasible point that was reached.
         """
-        b = self.problem.feasible(b)
+        b = self._reached = self.problem.feasible(b)
+        try:
+            return self._solve(b, max_iter, monitor)
+        except OutOfTime as end:
+            end.reached = self.problem.feasible(self._reached)
+            raise
+
+    def _solve(self, b: Vector, max_iter: int, monitor: Callable[[Vector], bool]) -> tuple[Vector, Vector, float]:
         scores = self.operator.matvec(b)
         gap = self.relative_gap(scores, b)
         progress = Progress()
@@ -132,7 +145,8 @@ class Decomposition:
 
     def burst(self, b: Vector, scores: Vector, gap: float) -> Point:
         """A few working sets, then the interior-point method if they did not bring the gap down."""
-        b, g, start = b.copy(), scores - self.problem.p, gap
+        b = self._reached = b.copy()
+        g, start = scores - self.problem.p, gap
         patience = ROUNDS + len(b) // SAMPLES_A_ROUND
         for count in range(1, patience + 1):
             g = self._round(b, g, gap)
@@ -149,15 +163,16 @@ class Decomposition:
         most = len(index) > 0.5 * len(b) and len(b) <= self.working_size
         if most:
             index = self.problem.ordered(np.ones(len(b), dtype=bool))
-        work = WorkingSet(self.operator, self.problem, index, g, b)
-        if most and not work.is_settled():
-            # many variables still move: find out roughly which will be where
-            work.smo(0.1 * worst, len(b))
-        else:
-            work.solve(self._target(worst, gap), 10, smo_first=gap <= LITTLE * self.tol)
-        change = np.zeros(len(b))
-        change[index] = work.b - b[index]
-        b[index] = work.b
+        work, change = WorkingSet(self.operator, self.problem, index, g, b), np.zeros(len(b))
+        try:
+            if most and not work.is_settled():
+                # many variables still move: find out roughly which will be where
+                work.smo(0.1 * worst, len(b))
+            else:
+                work.solve(self._target(worst, gap), 10, smo_first=gap <= LITTLE * self.tol)
+        finally:  # what was reached counts even if time is up
+            change[index] = work.b - b[index]
+            b[index] = work.b
         if most:
             g = np.empty(len(b))
             g[index] = work.g

@@ -11,11 +11,12 @@ from multikernel.inner.ridge import CholeskyFactor
 Matrix = NDArray[np.float64]
 
 
-def fisher_targets(codes: ArrayLike, n_classes: int) -> Matrix:
+def fisher_targets(codes: ArrayLike, n_classes: int, sample_weight: ArrayLike | None = None) -> Matrix:
     """Centred labels H, shape (n, 1) for two classes, else (n, M).
 
     Two classes: ``1/m₊`` for class 1 and ``−1/m₋`` for class 0 [YMBCK10, eq. (4)]. More: column k is
-    ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2].
+    ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2]. With weights m_k is the
+    weight of class k and n that of all samples.
 
     Parameters
     ----------
@@ -23,6 +24,7 @@ def fisher_targets(codes: ArrayLike, n_classes: int) -> Matrix:
         Classes 0 … M−1; each must occur.
     n_classes : int
         Number of classes M.
+    sample_weight : array-like of shape (n,), optional
 
     Examples
     --------
@@ -31,12 +33,13 @@ def fisher_targets(codes: ArrayLike, n_classes: int) -> Matrix:
     array([-1. ,  0.5,  0.5])
     """
     codes = np.asarray(codes)
-    counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
+    counts = np.bincount(codes, sample_weight, minlength=n_classes).astype(np.float64)
     if len(counts) != n_classes or not counts.all():
-        raise ValueError(f"each of the {n_classes} classes needs a sample; there are {counts.astype(int).tolist()}.")
+        kind = "a sample" if sample_weight is None else "a sample of positive weight"
+        raise ValueError(f"each of the {n_classes} classes needs {kind}; there are {counts.tolist()}.")
     if n_classes == 2:
         return np.where(codes == 1, 1.0 / counts[1], -1.0 / counts[0])[:, None]
-    shares = counts / len(codes)
+    shares = counts / counts.sum()
     return (codes[:, None] == np.arange(n_classes)) / np.sqrt(shares) - np.sqrt(shares)
 
 
@@ -50,12 +53,29 @@ class RegularizedFDA:
 
     This is minus the value of [YMBCK10, eqs. (4) and (14)], whose alpha is 2λ times the one used here.
 
+    Weights s of samples make it ``Σ s_i ‖w·φ_i − h_i‖² + λ‖w‖²``. With D the diagonal matrix of √s that is the same
+    problem with DΦ, DKD and DH in the place of Φ, K and H, so everything here is in these terms: kernels come as DKD,
+    scores are D times the projections, and the coefficients of the discriminants are D alpha.
+
     Parameters
     ----------
     targets : array-like of shape (n, c)
         Centred labels; see :func:`fisher_targets`.
     reg : float
         Regularisation λ, positive.
+    sample_weight : array-like of shape (n,), optional
+        Weights s; ones by default.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n, c)
+        DH.
+    roots : ndarray of shape (n,)
+        Diagonal of D.
+    codes : ndarray of shape (n,)
+        Classes 0 … M−1, read off the targets.
+    member : ndarray of shape (n, M)
+        √s_i where sample i is of a class, else 0.
 
     Examples
     --------
@@ -67,30 +87,26 @@ class RegularizedFDA:
     (1.0, array([-0.5,  0.5]))
     """
 
-    def __init__(self, targets: ArrayLike, reg: float):
-        self.targets = np.array(targets, dtype=np.float64)
-        if self.targets.ndim != 2:
-            raise ValueError(f"targets have shape {self.targets.shape}, expected (n, c): a column a discriminant.")
+    def __init__(self, targets: ArrayLike, reg: float, sample_weight: ArrayLike | None = None):
+        labels = np.array(targets, dtype=np.float64)
+        if labels.ndim != 2:
+            raise ValueError(f"targets have shape {labels.shape}, expected (n, c): a column a discriminant.")
         if not (reg > 0.0 and np.isfinite(reg)):
             raise ValueError(f"reg={reg!r} must be positive: it keeps the linear system solvable, try 1e-3.")
         self.reg = float(reg)
+        self.roots = np.ones(len(labels)) if sample_weight is None else np.sqrt(np.asarray(sample_weight, float))
+        self.targets = self.roots[:, None] * labels
+        self.codes = (labels[:, 0] > 0.0).astype(np.intp) if labels.shape[1] == 1 else labels.argmax(axis=1)
+        classes = np.arange(max(labels.shape[1], 2))
+        self.member = self.roots[:, None] * (self.codes[:, None] == classes)
 
-    @property
-    def codes(self) -> NDArray[np.intp]:
-        """Classes 0 … M−1, read off the targets, shape (n,)."""
-        if self.targets.shape[1] == 1:
-            return (self.targets[:, 0] > 0.0).astype(np.intp)
-        return self.targets.argmax(axis=1)
+    def coefficients(self, alpha: Matrix) -> Matrix:
+        """``D alpha``: what projections of any sample are linear in, shape (n, c)."""
+        return self.roots[:, None] * alpha
 
-    @property
-    def member(self) -> Matrix:
-        """1 where a sample is of a class, else 0, shape (n, M)."""
-        return (self.codes[:, None] == np.arange(max(self.targets.shape[1], 2))).astype(np.float64)
-
-    def centroids(self, projections: Matrix) -> Matrix:
-        """Means of the projections (n, c) of each class, shape (M, c)."""
-        member = self.member
-        return (member.T @ projections) / member.sum(axis=0)[:, None]
+    def centroids(self, scores: Matrix) -> Matrix:
+        """Weighted means of the projections of each class, from ``scores`` (n, c), shape (M, c)."""
+        return (self.member.T @ scores) / (self.member**2).sum(axis=0)[:, None]
 
     def solve(self, K: NDArray, warm: NDArray | None = None, *, tol: float = 0.0) -> tuple[float, Matrix]:
         """Value and alpha on a kernel (n, n), by one Cholesky factorisation; ``warm`` and ``tol`` are not needed."""
@@ -142,6 +158,8 @@ def leave_one_out(
     over the classes of rows of P: exact, without another factorisation. Centred kernels and labels are centred again
     without sample i, which the others would give away otherwise: that is the system with a free constant, and
     ``P − P11'P / (1'P1)`` takes the place of P. Kernel weights, the labels' values and the scale of the kernels stay.
+    With weights of samples all of this holds for ``(DKD + λI)⁻¹`` and D1 in place of 1; sample i leaves with all its
+    weight. Scores of samples without weight mean nothing.
 
     Parameters
     ----------
@@ -156,22 +174,23 @@ def leave_one_out(
     centered : bool
         Whether the kernel was centred on these samples.
     """
-    member, counts = inner.member, inner.member.sum(axis=0)
+    member, roots = inner.member, inner.roots
     if centered:
-        row_sums = class_sums.sum(axis=1)  # P1, which is 1/λ up to rounding; here the rounding must cancel
-        share = row_sums / row_sums.sum()
+        row_sums = class_sums.sum(axis=1)  # PD1, which is D1/λ up to rounding; here the rounding must cancel
+        share = row_sums / (roots @ row_sums)
         diagonal = diagonal - row_sums * share
         class_sums = class_sums - row_sums[:, None] * (share @ member)
-        alpha = alpha - share[:, None] * alpha.sum(axis=0)
+        alpha = alpha - share[:, None] * (roots @ alpha)
     change = alpha / diagonal[:, None]  # (n, c)
-    projections = inner.targets - change
+    projections = (inner.targets - change) / np.where(roots > 0.0, roots, 1.0)[:, None]
     sums = member.T @ (inner.targets - inner.reg * alpha)  # (M, c): of the projections in the model of all samples
     scores = np.empty(member.shape)
     for k in range(member.shape[1]):
-        count = counts[k] - member[:, k]
+        own = member[:, k] ** 2
+        count, alone = own.sum() - own, (own > 0.0).sum() == (own > 0.0)
         # sums of H − λ alpha over the class in the model without i, less the share of i itself: alpha_i is 0 there
         total = sums[k] + inner.reg * class_sums[:, k, None] * change - member[:, k, None] * inner.targets
-        centroid = total / np.maximum(count, 1.0)[:, None]
+        centroid = total / np.where(alone, 1.0, count)[:, None]
         scores[:, k] = -0.5 * ((projections - centroid) ** 2).sum(axis=1)
-        scores[count == 0.0, k] = -np.inf  # nothing is left of the class
+        scores[alone, k] = -np.inf  # nothing is left of the class
     return scores

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
+from scipy.linalg.lapack import dpotrs, dpstrf
+
+from multikernel.clock import check
+from multikernel.inner.ridge import cholesky
 
 Vector = NDArray[np.float64]
 
@@ -79,7 +82,7 @@ def _cholesky(A: NDArray) -> NDArray:
     while np.isfinite(size) and ridge <= size:
         shifted = A.copy(order="F")
         shifted[np.diag_indices_from(shifted)] += ridge
-        factor, failed = dpotrf(shifted, lower=1, overwrite_a=1, clean=0)
+        factor, failed = cholesky(shifted)
         if not failed:
             return factor
         ridge = max(100.0 * ridge, 1e-15 * size, np.finfo(float).tiny)
@@ -196,6 +199,7 @@ def interior_point(
     path = _Path(ShiftedKernel(K), p, lo, hi, groups, totals)
     at = path.start()
     for _ in range(MOST_STEPS):
+        check()
         if path.set_point(at) <= tol:
             break
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrs
 
 from multikernel.inner.feasible import project_to_sum
+from multikernel.inner.ridge import cholesky
 
 Vector = NDArray[np.float64]
 
@@ -139,7 +140,7 @@ def ridged_cholesky(A: NDArray) -> NDArray:
     while True:
         shifted = A.astype(np.float64, order="F")
         shifted.ravel(order="K")[:: len(A) + 1] += ridge
-        factor, failed = dpotrf(shifted, lower=1, overwrite_a=1, clean=0)
+        factor, failed = cholesky(shifted)
         if not failed:
             return factor
         ridge *= 100.0

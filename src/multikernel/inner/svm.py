@@ -125,6 +125,11 @@ class _SVM:
             Dual objective.
         alpha : ndarray of shape (n,)
             Feasible signed dual coefficients.
+
+        Raises
+        ------
+        OutOfTime
+            With the alpha that was reached.
         """
         if not 0.0 < tol < np.inf:
             raise ValueError(f"tol = {tol!r} must be a positive, finite number: the relative duality gap to reach.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import check
 from multikernel.inner.newton import BoundedNewton
 from multikernel.inner.operators import DenseOperator, KernelOperator
 from multikernel.inner.qp import BoxProblem
@@ -17,6 +18,8 @@ MOST_FREE = 3000
 SMO_SHARE = 0.5
 # While more than this share of the variables want to leave their bounds SMO comes first.
 SETTLED = 0.05
+# Entries of kernel rows that SMO goes over between two looks at the clock: a quarter of a second.
+ENTRIES_AT_ONCE = 10**8
 
 
 class WorkingSet:
@@ -60,12 +63,21 @@ class WorkingSet:
         """Run compiled SMO to a KKT violation of ``eps``; return the violation reached."""
         from multikernel.compiled.smo import pair_smo, single_smo
 
-        common = (self.source, self.index, self.K, self.ready, self.diagonal, self.tau, self.lo, self.hi)
-        if self.n_groups:
-            violation, _ = pair_smo(*common, self.split, self.b, self.g, eps, max_iter)
-        else:
-            violation, _ = single_smo(*common, self.b, self.g, eps, max_iter)
-        return violation
+        m, common = (
+            len(self.b),
+            (self.source, self.index, self.K, self.ready, self.diagonal, self.tau, self.lo, self.hi),
+        )
+        at_once = max(1, ENTRIES_AT_ONCE // max(m, 1))
+        while True:
+            check()
+            most = min(max_iter, at_once)
+            if self.n_groups:
+                violation, steps = pair_smo(*common, self.split, self.b, self.g, *np.empty((2, m)), eps, most)
+            else:
+                violation, steps = single_smo(*common, self.b, self.g, *np.empty((3, m)), eps, most)
+            max_iter -= steps
+            if steps < most or not max_iter:
+                return violation
 
     def loose(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The free variables, and the same with those at a bound that want to leave it."""
@@ -85,9 +97,12 @@ class WorkingSet:
 
     def newton(self, loose: NDArray[np.intp]) -> bool:
         """Minimise over the given variables; True if that was done exactly."""
-        from multikernel.compiled.smo import fetch_rows, gather, weighted_rows
+        from multikernel.compiled.smo import gather, weighted_rows
 
-        fetch_rows(self.source, self.index, self.K, self.ready, loose)
+        missing = loose[~self.ready[loose]]
+        for i in missing:
+            self.source[self.index[i]].take(self.index, out=self.K[i], mode="clip")
+        self.ready[missing] = True
         A = np.empty((len(loose), len(loose)), dtype=self.K.dtype)
         gather(self.K, loose, loose, A, 0, len(loose))
         split = int(np.searchsorted(loose, self.split))

@@ -106,8 +106,8 @@ def least_point(H: NDArray, gradient: Vector, about: Vector, allowed: CappedSimp
     slopes, index, H = gradient + H @ (h - about), np.arange(F), np.ascontiguousarray(H)
     tau = 1e-9 * max(float(diagonal.max()), 1e-300)
     eps = PRECISE * max(float(np.abs(slopes).max()), 1e-300)
-    bounds = np.zeros(F), np.ones(F)
-    pair_smo(H, index, H, np.ones(F, dtype=bool), diagonal, tau, *bounds, F, h, slopes, eps, STEPS_A_WEIGHT * F)
+    data = H, index, H, np.ones(F, dtype=bool), diagonal, tau, np.zeros(F), np.ones(F)
+    pair_smo(*data, F, h, slopes, *np.empty((2, F)), eps, STEPS_A_WEIGHT * F)
     return h
 
 
@@ -141,7 +141,8 @@ class Branching:
         known = slice(0, min(self.n_cuts, MOST_CUTS))
         newest, count = (self.n_cuts - 1) % MOST_CUTS, self.problem.t - len(inside)
         shrinks, enough = self.problem.shrinks, self.search.enough
-        return best_bound(self.constants[known], self.forms[known], newest, inside, free, count, shrinks, enough)[0]
+        cuts = self.constants[known], self.forms[known], newest
+        return best_bound(*cuts, inside, free, np.empty(count), shrinks, enough)[0]
 
     @property
     def least(self) -> float:
@@ -197,9 +198,14 @@ class Branching:
     def _enter(self, inside: Indices, free: Indices, weights: Vector, alpha: NDArray, bound: float) -> bool:
         """Bound a branch by its relaxation, and keep it unless that rules it out; True if it is time to stop."""
         self.n_branches += 1
-        allowed = CappedSimplex(float(self.problem.t - len(inside)))
+        allowed, members = CappedSimplex(float(self.problem.t - len(inside))), self.search.members(inside, free)
+        known = self.search.known.get(members.tobytes())  # to a run that is resumed
         for point in range(1, MOST_POINTS + 1):
-            value, alpha = self.problem.solve_roughly(weights, alpha, self.search.enough)
+            if known is None:
+                value, alpha = self.problem.solve_roughly(weights, alpha, self.search.enough)
+                self.search.remember(members, weights, alpha)
+            else:
+                value, (weights, alpha) = -math.inf, known
             constant, q = self.search.cut(alpha)
             bound = max(bound, self.problem.bound(constant, float(q[inside].sum()) + allowed.support(q[free])))
             if bound >= self.search.enough:

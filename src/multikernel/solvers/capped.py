@@ -122,6 +122,8 @@ def lp_direction(
 
 def _along(problem: MinMaxProblem, point: Point, direction: Vector, tol: float) -> Point:
     """The best point on the way to the border of the set; ``point`` if none is better."""
+    # exactly zero in sum: a residue of two choices that are the same to rounding would go a long way
+    direction[np.argmax(np.abs(direction))] -= direction.sum()
     longest, blocked = longest_step(point.weights, direction)
     if blocked < 0 or not point.gradient @ direction < 0.0:
         return point

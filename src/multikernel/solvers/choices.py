@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
+
+from multikernel.clock import check, left
 
 Vector = NDArray[np.float64]
 Cut = tuple[float, Vector]
@@ -68,7 +69,7 @@ class ChoiceList:
         if np.count_nonzero(kept) < SPARSER * len(kept):
             self.members, self.bounds = np.compress(kept, self.members, axis=1), self.bounds[kept]
 
-    def solve(self, below: float, deadline: float) -> tuple[float, list[Vector]]:
+    def solve(self, below: float) -> tuple[float, list[Vector]]:
         """The bound on the optimum, and choices with the smallest bounds; those not below ``below`` are dropped."""
         self.drop(below)
         least = min(float(self.bounds.min(initial=np.inf)), below, self.others)
@@ -110,7 +111,7 @@ class ChoiceProgram:
             self.constants.append(s * constant)
             self.forms.append(s * s * q)
 
-    def solve(self, below: float, deadline: float) -> tuple[float, list[Vector]]:
+    def solve(self, below: float) -> tuple[float, list[Vector]]:
         """The bound proved within the time, and the best choice found if its bound is below ``below``."""
         constants, forms = np.array(self.constants), 0.5 * np.array(self.forms)
         scale = max(float(np.abs(constants).max()), float(forms.max(initial=0.0)), 1e-300)
@@ -121,7 +122,7 @@ class ChoiceProgram:
             LinearConstraint(whole[None, :], self.t, self.t),
         ]
         bounds = Bounds(np.append(np.zeros(self.n_kernels), -np.inf), np.append(np.ones(self.n_kernels), np.inf))
-        seconds = min(max(deadline - time.monotonic(), 0.1), LONGEST if len(self.constants) > 300 else SHORTEST)
+        seconds = min(left(), LONGEST if len(self.constants) > 300 else SHORTEST)
         found = milp(
             np.append(np.zeros(self.n_kernels), 1.0),
             constraints=constraints,
@@ -137,9 +138,7 @@ class ChoiceProgram:
         return self.best, [np.round(found.x[:-1])]
 
 
-def surviving(
-    cuts: Sequence[Cut], t: int, shrinks: bool, below: float, deadline: float = math.inf
-) -> tuple[NDArray[np.integer], bool]:
+def surviving(cuts: Sequence[Cut], t: int, shrinks: bool, below: float) -> tuple[NDArray[np.integer], bool]:
     """Choices of t kernels whose bounds are all below ``below``, by branch and bound.
 
     Kernels are taken or left in turn, those with the largest quadratic forms first. With some of them decided, each
@@ -153,8 +152,6 @@ def surviving(
     shrinks : bool
         As for `ChoiceList`.
     below : float
-    deadline : float
-        When to give up, on the clock of ``time.monotonic``.
 
     Returns
     -------
@@ -176,12 +173,15 @@ def surviving(
     q = np.array([form for _, form in cuts])
     kernels = np.argsort(-(q / np.maximum(np.abs(limits), 1e-300)[:, None]).mean(axis=0), kind="stable")
     q = np.ascontiguousarray(q[:, kernels])
-    top, R = largest_sums(q, t), len(cuts)
+    R, F = q.shape
+    top = np.zeros((R, F + 1, t + 1))
+    largest_sums(q, np.empty(t), top)
     members, sums, order = np.full(t, -1), np.zeros((t, R)), np.arange(R)
     numbers = kernels.astype(np.min_scalar_type(len(kernels)))
     pieces = [np.empty((t, 0), dtype=numbers.dtype)]
     depth, branches, listed = 0, 0, 0
-    while depth >= 0 and listed < MOST_LISTED and branches < MOST_BRANCHES and time.monotonic() < deadline:
+    while depth >= 0 and listed < MOST_LISTED and branches < MOST_BRANCHES:
+        check()
         found = np.empty((BRANCHES // 4, t), dtype=numbers.dtype)
         depth, count = search_choices(q, top, limits, members, sums, order, found, depth, 0, BRANCHES)
         pieces.append(numbers[found[:count]].T)

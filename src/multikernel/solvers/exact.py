@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime, check, left, time_limit
 from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.operators import DenseOperator
 from multikernel.inner.svm import NuSVM
@@ -34,8 +35,12 @@ ROUGH = 1e-2
 STEPS, LEAST_STEPS, LOOSE, NEAR = 1.5, 100, 0.3, 0.03
 # Share of the tolerance by which a choice must promise to be better to be looked at.
 SLACK = 0.5
+# Of the time that is left, what the relaxation may take.
+SHARE_OF_TIME = 0.5
 # Entries of a kernel over which SVMs may pass, more or less, between two looks of the monitor.
 WORK = 5_000_000
+# Bytes of alphas that a checkpoint may hold, so that a run that is resumed need not find them again.
+MOST_BYTES = 1 << 28
 
 
 class SelectionProblem(MinMaxProblem):
@@ -45,18 +50,19 @@ class SelectionProblem(MinMaxProblem):
     ----------
     stack, inner, weight_set, memory
         As for :class:`~multikernel.minmax.MinMaxProblem`; the set is a capped simplex with a whole number t.
-    deadline : float
-        When to be done, on the clock of ``time.monotonic``.
     """
 
-    def __init__(self, stack: Any, inner: Any, weight_set: CappedSimplex, memory: int, deadline: float = math.inf):
+    def __init__(self, stack: Any, inner: Any, weight_set: CappedSimplex, memory: int):
         super().__init__(stack, inner, weight_set, memory)
-        self.deadline = deadline
         self.t = round(weight_set.t)
 
     def start(self) -> tuple[NDArray, NDArray]:
         """The first t kernels, and a feasible alpha."""
         return np.where(np.arange(self.n_kernels) < self.t, 1.0, 0.0), self.inner.start()
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """The t largest weights, and a feasible alpha near the one given."""
+        return CappedSimplex(self.t).vertex(weights), self.inner.repair(alpha)
 
     def relaxed(self) -> MinMaxProblem:
         """The same with weights in [0, 1]."""
@@ -130,6 +136,7 @@ def exact_selection(
     if method not in ("branches", "cuts"):
         raise ValueError(f'method={method!r} is not known: use "branches" or "cuts".')
     search = _Search(problem, monitor)
+    search.resume()
     if search.relax(start) or search.swap():
         return
     if method == "branches":
@@ -154,7 +161,7 @@ def _by_branches(search: _Search, max_iter: int) -> None:
 def _by_cuts(search: _Search, max_iter: int) -> None:
     monitor = search.monitor
     for _ in range(max_iter):
-        bound, wanted = search.master.solve(monitor.certificate.primal, search.problem.deadline)
+        bound, wanted = search.master.solve(monitor.certificate.primal)
         monitor.prove(bound)
         new = [g for g in wanted if search.key(g) not in search.seen]
         # a choice that comes back has its exact value in the master problem, up to the inner tolerance
@@ -177,6 +184,9 @@ class _Search:
         self.best, self.alpha = problem.start()
         self.relaxed = self.best, self.alpha
         self.value = math.inf
+        # where alphas were found, in this run and in one that it goes on from: kernels inside, left out, and free
+        self.records: list[tuple[NDArray[np.int8], Vector, NDArray]] = []
+        self.known: dict[bytes, tuple[Vector, NDArray]] = {}
         self.ticks, self.patience = 0, max(1, min(64, WORK // len(problem.stack) ** 2))
 
     @staticmethod
@@ -194,6 +204,37 @@ class _Search:
         """Solve SVMs more exactly from now on."""
         self.tol = max(0.1 * self.tol, 1e-12)
 
+    def members(self, inside: NDArray[np.intp], free: NDArray[np.intp]) -> NDArray[np.int8]:
+        """A branch: 1 for kernels inside, 0 for those that are free, and −1 for the others."""
+        members = np.full(self.problem.n_kernels, -1, dtype=np.int8)
+        members[inside], members[free] = 1, 0
+        return members
+
+    def remember(self, members: NDArray[np.int8], weights: Vector, alpha: NDArray) -> None:
+        """Have an alpha kept, and where it was found: all that was proved can be proved by them again."""
+        if self.monitor.resumable and len(self.records) * alpha.nbytes < MOST_BYTES:
+            self.records.append((members, weights, alpha))
+
+    def _kept(self) -> dict[str, NDArray]:
+        columns = list(zip(*self.records)) or [(), (), ()]
+        return {name: np.array(part, float) for name, part in zip(("members", "weights", "alphas"), columns)}
+
+    def resume(self) -> None:
+        """Make the cuts of the run that is resumed, and know again what it found where."""
+        self.monitor.keep = self._kept
+        kept, shape = self.monitor.kept, self.alpha.shape
+        parts = [kept.get(name, np.zeros(0)) for name in ("members", "weights", "alphas")]
+        if not len(parts[0]) or [part.shape[1:] for part in parts] != [self.best.shape, self.best.shape, shape]:
+            return
+        for members, weights, alpha in zip(parts[0].astype(np.int8), parts[1], parts[2]):
+            alpha = self.problem.inner.repair(alpha)
+            self.remember(members, weights, alpha)
+            self.known[members.tobytes()] = weights, alpha
+            constant, q = self.cut(alpha)
+            g = (members > 0).astype(float)
+            if (members != 0).all() and self.problem.bound(constant, float(q @ g)) >= self.enough:
+                self.seen[self.key(g)] = self.problem.bound(constant, float(q @ g))
+
     def cut(self, alpha: NDArray) -> tuple[float, Vector]:
         """Take note of what an alpha proves."""
         constant, q = self.problem.cut(alpha)
@@ -206,9 +247,9 @@ class _Search:
 
     def tick(self) -> bool:
         """Let the monitor look at the best choice once in a while; True if it is time to stop."""
+        check()
         self.ticks += 1
-        late = time.monotonic() >= self.problem.deadline
-        return late or (self.ticks % self.patience == 0 and self.report())
+        return (self.ticks % self.patience == 0 or self.monitor.overdue()) and self.report()
 
     def report(self) -> bool:
         """Let the monitor look at the best choice; True if it says stop."""
@@ -225,6 +266,7 @@ class _Search:
         if value < self.enough:
             return self.visit(g, alpha)
         self.seen[self.key(g)] = value
+        self.remember(self.members(np.flatnonzero(g), np.zeros(0, int)), g, alpha)
         self.cut(alpha)
         return self.tick()
 
@@ -237,7 +279,7 @@ class _Search:
         F, t, shrinks = self.problem.n_kernels, self.problem.t, self.problem.shrinks
         for _ in range(MORE_CUTS):
             primal, below = self.monitor.certificate.primal, self.enough
-            members, complete = surviving(self.cuts, t, shrinks, below, self.problem.deadline)
+            members, complete = surviving(self.cuts, t, shrinks, below)
             if not complete:
                 members = members[:, :: 1 + members.shape[1] // LOOK]
             listed = ChoiceList(F, t, shrinks, members, below)
@@ -247,8 +289,6 @@ class _Search:
             if complete:
                 self.master = listed
                 return False
-            if time.monotonic() >= self.problem.deadline:
-                break
             if any(self.visit(g) for g in listed.best(MANY) if self.key(g) not in self.seen):
                 return True
         self.master = ChoiceProgram(F, t, shrinks)
@@ -263,6 +303,7 @@ class _Search:
         if value < self.value:  # it may be the best yet
             value, alpha = self.problem.solve_inner(g, alpha, self.tol)
         self.seen[self.key(g)] = value
+        self.remember(self.members(np.flatnonzero(g), np.zeros(0, int)), g, alpha)
         self.cut(alpha)
         if value < self.value:
             self.best, self.alpha, self.value = g, alpha, value
@@ -270,14 +311,17 @@ class _Search:
 
     def relax(self, start: tuple[NDArray, NDArray] | None) -> bool:
         """The relaxation: its bound, its cuts, and the choice of its t largest weights; then the given start."""
+        chosen, root = CappedSimplex(self.problem.t), np.zeros(self.problem.n_kernels, dtype=np.int8)
+        if root.tobytes() in self.known and self.monitor.best is not None:
+            self.relaxed = self.known[root.tobytes()]
+            return self.visit(chosen.vertex(self.monitor.best[0]), self.monitor.best[1])
         relaxed = self.problem.relaxed()
-        left = self.problem.deadline - time.monotonic()
-        watcher = Monitor(relaxed, max(self.monitor.tol, 1e-4), max_time=left, on_record=self._relaxed_cut)
-        newton(relaxed, watcher, None, max_iter=50)
+        watcher = Monitor(relaxed, max(self.monitor.tol, 1e-4), on_record=self._relaxed_cut)
+        with contextlib.suppress(OutOfTime), time_limit(SHARE_OF_TIME * left()):
+            newton(relaxed, watcher, None, max_iter=50)
         self.monitor.prove(watcher.bound)
-        assert watcher.best is not None
-        self.relaxed = weights, self.alpha = watcher.best
-        chosen = CappedSimplex(self.problem.t)
+        self.relaxed = weights, self.alpha = self.relaxed if watcher.best is None else watcher.best
+        self.remember(root, weights, self.alpha)
         stop = self.visit(chosen.vertex(weights))
         if start is not None and not stop:
             stop = self.visit(chosen.vertex(start[0]))
@@ -286,6 +330,7 @@ class _Search:
     def _relaxed_cut(self, row: dict[str, Any], watcher: Monitor) -> None:
         assert watcher.current is not None
         self.cut(watcher.current[1])
+        self.monitor.save(self.best, watcher.current[1])
 
     def swap(self) -> bool:
         """Exchange one kernel for another as long as J falls, the most promising exchange first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime
 from multikernel.monitor import Monitor
 from multikernel.multilabel import WorstLabelProblem, without_smallest
 from multikernel.solvers.inexact import InnerTolerance
@@ -19,6 +20,8 @@ ROUGH = 1e-2
 # Share of the tolerance at which the gap that is hoped for is worth a look at all labels, and points after which one
 # is taken in any case.
 CLOSE, JUDGED = 0.5, 40
+# Labels at a time in passes over all of them.
+AT_ONCE = 64
 # Share of the relative gap that kernels left out of a point may weigh together: kernels that cost, and do nothing.
 TRIMMED = 0.02
 
@@ -46,9 +49,9 @@ class LabelCuts(CuttingPlaneModel):
         super().__init__(n_kernels, 1.0, "lp")
         self.owners: list[int] = []
 
-    def add_of(self, label: int, constant: float, q: NDArray) -> None:
-        """Add a cut of a label."""
-        self.add(constant, q)
+    def add_of(self, label: int, constant: float, q: NDArray, alpha: NDArray | None = None) -> None:
+        """Add a cut of a label, and the alpha that makes it."""
+        self.add(constant, q, alpha)
         self.owners.append(label)
 
     def solve(self) -> tuple[Vector, float]:
@@ -73,6 +76,7 @@ class LabelCuts(CuttingPlaneModel):
         self.constants = [self.constants[r] for r in chosen]
         self.forms = [self.forms[r] for r in chosen]
         self.owners = [self.owners[r] for r in chosen]
+        self.alphas = [self.alphas[r] for r in chosen]
         self.multipliers = self.multipliers[chosen]
 
 
@@ -106,9 +110,18 @@ def label_level(
     """
     weights, alpha = problem.start() if start is None else start
     search = _Search(problem, monitor, weights, alpha, level)
-    # 1. a rough pass over all labels, and the objective at the start
+    try:
+        _points(search, max_iter)
+    except OutOfTime as end:
+        end.reached = search.best, search.alpha
+        raise
+
+
+def _points(search: _Search, max_iter: int) -> None:
+    # 1. a rough pass over all labels, and the objective at the start, unless a run that is resumed has been there
+    search.resume()
     search.first_pass()
-    stop, since = search.judge(), 0
+    stop, since = search.monitor.best is None and search.judge(), 0
     for _ in range(max_iter):
         if stop:
             return
@@ -119,7 +132,7 @@ def label_level(
         if search.promising() or since >= JUDGED:
             stop, since = search.judge(), 0
         elif not moved and not search.tol.tighten():
-            monitor.stopped = "rounding"
+            search.monitor.stopped = "rounding"
             break
     if since:
         search.judge()
@@ -134,13 +147,38 @@ class _Search:
         self.best, self.hoped = weights, np.inf
         self.cuts, self.tol, self.svms = LabelCuts(problem.n_kernels), InnerTolerance(monitor), 0
 
+    def resume(self) -> None:
+        """The cuts of the run that is resumed, made from the alphas that it had kept, and its best weights."""
+        kept, (n, n_labels) = self.monitor.kept, self.alpha.shape
+        owners, columns = kept.get("owners", np.zeros(0)), kept.get("cuts", np.zeros((0, n)))
+        if columns.shape == (len(owners), n) and np.isin(owners, np.arange(n_labels)).all():
+            for first in range(0, len(owners), AT_ONCE):
+                part = owners[first : first + AT_ONCE].astype(int)
+                alphas = [self.problem.inner.svms[k].repair(a) for k, a in zip(part, columns[first:])]
+                for k, alpha, q in zip(part, alphas, self.problem.stack.quadratic_forms(np.column_stack(alphas)).T):
+                    self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(alpha), np.maximum(q, 0.0), alpha)
+        self.monitor.keep = self._kept
+        if self.monitor.best is not None and len(self.cuts):
+            self.best, self.hoped = self.monitor.best[0], self.monitor.certificate.primal
+            best, hoped = kept.get("best", np.zeros(0)), kept.get("hoped", np.zeros(0))
+            if best.shape == self.best.shape and hoped.shape == ():
+                self.best, self.hoped = self.problem.settled(best, self.alpha)[0], float(hoped)
+            self._bound()
+
+    def _kept(self) -> dict[str, NDArray]:
+        kept = {"owners": np.array(self.cuts.owners, float), "cuts": np.array(self.cuts.alphas)}
+        return {**kept, "best": self.best, "hoped": np.array(self.hoped)} if np.isfinite(self.hoped) else kept
+
     def first_pass(self) -> None:
-        """A cut of each label at the start."""
-        labels = np.arange(self.problem.n_labels)
-        tols = np.full(len(labels), max(self.tol.value, ROUGH))
-        self.alpha = self.problem.solve_labels(self.weights, self.alpha, labels, tols)
-        self.svms += len(labels)
-        self._add_cuts(labels)
+        """A cut, at the start, of each label that has none."""
+        missing = np.setdiff1d(np.arange(self.problem.n_labels), self.cuts.owners)
+        for first in range(0, len(missing), AT_ONCE):
+            labels = missing[first : first + AT_ONCE]
+            tols = np.full(len(labels), max(self.tol.value, ROUGH))
+            self.alpha = self.problem.solve_labels(self.weights, self.alpha, labels, tols)
+            self.svms += len(labels)
+            self._add_cuts(labels)
+            self.monitor.save(self.weights, self.alpha)
 
     def promising(self) -> bool:
         """Whether the best point would be good enough, were the objective what is hoped."""
@@ -185,13 +223,15 @@ class _Search:
         column, linear, forms = problem.solve_label(k, problem.kernel(weights), self.alpha[:, k], self.tol.value)
         self.alpha[:, k] = column
         problem.remember(k, column, forms)
-        self.cuts.add_of(k, linear, forms)
+        self.cuts.add_of(k, linear, forms, column if self.monitor.resumable else None)
         self.svms += 1
+        self.monitor.save(weights, self.alpha)
         return linear - 0.5 * float(weights @ forms)
 
     def _add_cuts(self, labels: NDArray[np.intp]) -> None:
         for k, q in zip(labels, self.problem.label_forms(self.alpha, labels).T):
-            self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(self.alpha[:, k]), q)
+            kept = self.alpha[:, k] if self.monitor.resumable else None
+            self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(self.alpha[:, k]), q, kept)
 
     def _bound(self) -> None:
         self.monitor.prove(self.cuts.solve()[1])

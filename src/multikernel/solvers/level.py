@@ -41,9 +41,15 @@ def level_method(
         most 0.1, as nothing needs to be held back then.
     """
     model = CuttingPlaneModel(problem.n_kernels, 1.0, "lp")
+    model.resume(problem, monitor)
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
     expected = upper = float("inf")
+    if len(model):  # a run that is resumed goes on with its next weights
+        monitor.prove(model.solve()[1], model.mixture)
+        upper = monitor.certificate.primal
+        weights = model.project(weights, level * upper + (1.0 - level) * monitor.bound)
+        expected = model.value(weights)
     for _ in range(max_iter):
         # 1. J and a cut at the weights
         value, alpha = problem.solve_inner(weights, alpha, tol.value)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.blas import one_blas_thread
+from multikernel.clock import check, left
 from multikernel.margins import MarginProblem
 from multikernel.monitor import Monitor
 
@@ -107,13 +108,19 @@ def _restricted(problem: MarginProblem, chosen: NDArray[np.bool_]) -> tuple[NDAr
         "A_eq": _sums(n_sets, problem.n_kernels, len(cost)),
         "b_eq": np.ones(n_sets),
         "bounds": bounds,
-        "options": {"primal_feasibility_tolerance": FEASIBILITY, "dual_feasibility_tolerance": FEASIBILITY},
+        "options": {
+            "primal_feasibility_tolerance": FEASIBILITY,
+            "dual_feasibility_tolerance": FEASIBILITY,
+            "time_limit": left(),
+        },
     }
     # interior points and a crossover: with weights for each of 100 classes many times as fast as the simplex method
     with one_blas_thread():
         solved = linprog(cost, method="highs-ipm", **program)
         if solved.status != 0:
+            check()
             solved = linprog(cost, method="highs-ds", **program)
+    check()
     if solved.x is None:
         raise RuntimeError(
             f"HiGHS found no solution of the linear program with {len(samples)} margins of {problem.n_kernels} "

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from multikernel.clock import check, left
+from multikernel.monitor import Monitor
 from multikernel.weight_sets import LpBall, WeightSet, lp_norm
 
 Vector = NDArray[np.float64]
@@ -72,6 +74,16 @@ class CuttingPlaneModel:
         self.constants.append(float(constant))
         self.forms.append(np.array(q, dtype=np.float64))
         self.alphas.append(None if alpha is None else np.array(alpha))
+
+    def resume(self, problem: Any, monitor: Monitor) -> None:
+        """Make the cuts of the run that is resumed from the alphas that it kept, and have those of this one kept."""
+        weights, alpha = problem.start()
+        for kept in monitor.kept.get("cuts", ()):
+            if kept.shape == alpha.shape:
+                kept = problem.settled(weights, kept)[1]
+                constant, q = problem.cut(kept)
+                self.add(constant, q, kept)
+        monitor.keep = lambda: {"cuts": np.array(self.alphas)}
 
     def mixture(self) -> NDArray | None:
         """``Σ_r μ_r alpha_r`` with the multipliers of the last ``solve``; None unless all cuts came with an alpha.
@@ -143,10 +155,13 @@ class CuttingPlaneModel:
         if self.set.total is not None:
             program |= {"A_eq": np.append(np.ones(self.n_kernels), 0.0)[None, :], "b_eq": [self.set.total]}
         program["bounds"] = [(0.0, 1.0)] * self.n_kernels + [(None, None)]
-        options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        found = linprog(cost, **program, method="highs", options=options)
+        limit = {"time_limit": left()}
+        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        found = linprog(cost, **program, method="highs", options=tight | limit)
+        check()
         if found.x is None:  # the tolerances are tight: a looser solve is better than none
-            found = linprog(cost, **program, method="highs")
+            found = linprog(cost, **program, method="highs", options=limit)
+            check()
         return found.x[:-1], -found.ineqlin.marginals
 
     def _conic(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
@@ -208,7 +223,9 @@ def solve_cone_program(
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
+    settings.time_limit = left()
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
     P = sparse.csc_matrix((len(cost), len(cost))) if quadratic is None else sparse.triu(quadratic, format="csc")
     solution = clarabel.DefaultSolver(P, cost, A, right, cones, settings).solve()
+    check()
     return np.array(solution.x), np.array(solution.z)

@@ -134,12 +134,14 @@ def prove_alone(problem: MinMaxProblem, monitor: Monitor) -> None:
     if type(problem) is not MinMaxProblem or monitor.best is None or monitor.stopped != "converged":
         return
     known, best = monitor.bound, monitor.best
-    monitor.forget_bounds()
-    if monitor.certificate.relative_gap > monitor.tol:
-        newton(problem, monitor, best, max_iter=MOST_POLISHING)
-    if monitor.certificate.relative_gap > monitor.tol:
-        monitor.prove(known)
-        monitor.stopped = "converged"
+    try:
+        monitor.forget_bounds()
+        if monitor.certificate.relative_gap > monitor.tol:
+            newton(problem, monitor, best, max_iter=MOST_POLISHING)
+    finally:  # also if time is up
+        if not monitor.certificate.relative_gap <= monitor.tol:
+            monitor.prove(known)
+            monitor.stopped = "converged"
 
 
 def _evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float) -> Point:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 
+from multikernel.clock import OutOfTime, grace
 from multikernel.groupnorm import GroupNormProblem
 from multikernel.monitor import Monitor
 from multikernel.solvers.table import ScoreTable, Solution, generator
 
 # Epochs of stage 1, unless one of them passes without an update; at most a quarter of all.
 ONLINE_EPOCHS = 20
-# Smallest share of the largest weight that a kernel starts stage 2 with, and that it can fall to.
-STARTING_SHARE, SMALLEST_SHARE = 1e-3, 1e-12
+# Smallest share of the largest weight that a kernel starts stage 2 with.
+STARTING_SHARE = 1e-3
 # Growth of the number of epochs of stage 2 from one look at the solution to the next.
 GROWTH = 1.4
 # Epochs of stage 2 that the first average is of. The next ones begin when epochs have doubled: with few of them an
@@ -86,11 +89,16 @@ def obscure(
     state.scale *= first.scale
     for epoch in range(epochs + 1, max_iter + 1):
         before = state.updates
-        state.proximal(rng.permutation(n), search.radius, state.lengths() / search.nearness)
+        try:
+            state.proximal(rng.permutation(n), search.radius, state.lengths() / search.nearness)
+        except OutOfTime as end:
+            search.last()
+            end.reached = search.best.weights, search.best.alpha
+            raise
         search.remember()
         if state.updates == before:
             state.scale *= search.last().scale
-        state.fix(problem.inside(problem.next_weights(state.weights, state.squares), SMALLEST_SHARE))
+        state.fix(problem.next_weights(state.weights, state.squares))
         ends = epoch == max_iter or monitor.must_stop()
         if ends or epoch >= search.next_look:
             search.look(epoch)
@@ -172,8 +180,8 @@ def prove(monitor: Monitor, problem: GroupNormProblem, solution: Solution, alpha
 
     Those of a solution have the length that suits w, which proves little where the best w is short: at w = 0 nothing.
     """
-    with monitor.off_the_clock():
-        problem.evaluate(solution.weights, solution.alpha, also=alpha)
+    with monitor.off_the_clock(), contextlib.suppress(OutOfTime), grace():
+        problem.squares(solution.alpha, also=alpha)
         monitor.prove(problem.lower_bound(alpha), lambda: alpha)
 
 
@@ -208,8 +216,8 @@ class Search:
 
     def remember(self) -> None:
         """Add θ to the running sum: one pass over the table an epoch."""
-        self.state.compiled.add_scaled(self._table, self.state.scale, self.state.table)
-        self.state.compiled.add_scaled(self._coef, self.state.scale, self.state.coef)
+        for total, new in ((self._table, self.state.table), (self._coef, self.state.coef)):
+            daxpy(new.reshape(-1), total.reshape(-1), a=self.state.scale)  # total += scale · new, without a copy
         self._count += 1
 
     def last(self) -> Solution:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime, check
+from multikernel.extrapolation import extrapolated_move
 from multikernel.groupnorm import GroupNormProblem
 from multikernel.losses import MulticlassHinge
 from multikernel.monitor import Monitor
-from multikernel.solvers.obscure import as_columns, online_stage
-from multikernel.solvers.table import ScoreTable, generator
+from multikernel.solvers.obscure import as_columns
+from multikernel.solvers.table import ENTRIES_AT_ONCE, generator
 
-# Share of the duality gap that the inner problem may leave; sweeps of it before the weights move; how far weights go
-# beyond their closed form, which alone converges slowly near p = 1.
-SHARE_OF_GAP, MAX_SWEEPS, OVERSHOOT = 0.2, 60, 1.5
+# Share of the duality gap that the inner problem may leave; sweeps of it before the weights move.
+SHARE_OF_GAP, MAX_SWEEPS = 0.3, 60
+# How far log d goes beyond its closed form, how many of its moves are mixed, and the longest.
+OVERSHOOT, MEMORY, LONGEST = 1.5, 6, np.log(1e4)
 # Sweeps after which to go on in their direction.
 SWEEPS_TO_EXTRAPOLATE = 10
 # Bytes of rows of the combined kernel that are held at a time where the whole does not fit.
@@ -28,14 +32,14 @@ def sdca(
     start: tuple[NDArray, NDArray] | None = None,
     *,
     max_iter: int = 1000,
-    eta: float = 2.0,
     random_state: Any = None,
 ) -> None:
     """Alternate coordinate ascent on the weights' kernel with closed-form weights; the monitor has the result.
 
     By duality the problem is a minimum over weights d with ``‖d‖_{p/(2-p)} <= 1`` of the multiclass SVM of [CS01] on
     ``K(d) = Σ_j d_j K_j``. For fixed d, one row of alpha at a time is maximised exactly, an update costing O(nM)
-    whatever F; then ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``, as in [KBSZ11, eq. (26)]. Stage 1 of OBSCURE finds the start.
+    whatever F; then ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``, as in [KBSZ11, eq. (26)], with the last few moves of log d mixed
+    [WN11]: near p = 1 that takes a third of the alternations.
 
     Parameters
     ----------
@@ -44,61 +48,53 @@ def sdca(
     monitor : Monitor
         Judges each alternation.
     start : (weights, alpha), optional
-        Where to start, instead of the online stage.
+        Where to start, instead of at equal weights and zero.
     max_iter : int
         Largest number of alternations.
-    eta : float
-        Step of the online stage.
     random_state : int, Generator or RandomState, optional
         Order of the samples.
     """
     rng = generator(random_state)
-    passes = 0  # over the samples: epochs, sweeps, and a look at all kernels for the weights
-    if start is None:
-        weights, alpha, passes = _start(problem, rng, eta)
-    else:
-        weights, alpha = np.array(start[0]), as_columns(start[1])
-    alpha = problem.loss.feasible(problem.lam * alpha) / problem.lam
-    weights = problem.inside(weights, 1e-12)
-    goal = np.inf
+    weights, alpha = problem.start() if start is None else start
+    weights, alpha = problem.inside(weights), problem.feasible(as_columns(alpha))
+    passes = 0  # over the samples: sweeps, and a look at all kernels for the weights
+    goal, before = np.inf, np.inf
+    memory: list[tuple[NDArray, NDArray]] = []
     for _ in range(max_iter):
         # 1. alpha, weights fixed: no more exact than the weights deserve
-        alpha, sweeps = _ascend(problem, weights, alpha, goal, rng)
+        alpha = np.array(alpha, order="C")
+        try:
+            sweeps = _ascend(problem, weights, alpha, goal, rng)
+        except OutOfTime as end:
+            end.reached = weights, alpha
+            raise
         passes += sweeps + 1
         monitor.notes = {"sweeps": sweeps, "passes": passes}
         if monitor(weights, alpha):
             return
-        gap = max(monitor.history[-1]["gap"], monitor.tol * monitor.history[-1]["objective"])
-        goal = min(goal, SHARE_OF_GAP * gap)
+        objective = monitor.history[-1]["objective"]
+        goal = min(goal, SHARE_OF_GAP * max(monitor.history[-1]["gap"], monitor.tol * objective))
         # 2. weights, alpha fixed
-        _, squares = problem.evaluate(weights, alpha)
-        weights = problem.next_weights(weights, squares, OVERSHOOT)
-
-
-def _start(problem: GroupNormProblem, rng: np.random.Generator, eta: float) -> tuple[NDArray, NDArray, int]:
-    """Weights, alpha and epochs of the online stage; weights near its own: those of a high power are noisy."""
-    state = ScoreTable(problem)
-    epochs = online_stage(state, rng, eta, max_epochs=5)
-    norms = np.sqrt(np.maximum(state.squares, 0.0))
-    return problem.weight_set.weights(norms), state.coef / problem.q, epochs
+        best = problem.next_weights(weights, problem.squares(alpha))
+        memory = memory[1 - MEMORY :] if objective < before else []
+        memory, before = [*memory, (np.log(weights), OVERSHOOT * np.log(best / weights))], objective
+        move = np.clip(extrapolated_move(memory, np.sqrt(best)), -LONGEST, LONGEST)
+        weights = problem.inside(weights * np.exp(move))
 
 
 def _ascend(
     problem: GroupNormProblem, weights: NDArray, alpha: NDArray, goal: float, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], int]:
-    """Coordinate ascent from ``alpha`` until the gap on this kernel is at most ``goal``; alpha and sweeps done."""
+) -> int:
+    """Coordinate ascent on ``alpha``, in place, until the gap on this kernel is at most ``goal``; returns sweeps."""
     from multikernel.compiled.crammer_singer import coordinate_sweep
 
     loss, n = problem.loss, len(problem.loss)
     rows = CombinedRows(problem, weights)
-    alpha = np.array(alpha)
-    scores = (
-        np.ascontiguousarray(problem.evaluate(weights, alpha)[0].T) if alpha.any() else np.zeros(alpha.shape[::-1])
-    )
+    scores = np.ascontiguousarray(problem.scores(weights, alpha).T) if alpha.any() else np.zeros(alpha.shape[::-1])
     diagonal = weights @ problem.stack.diagonal()
     caps = loss.importance / problem.lam
     threshold = 0.0
-    earlier = alpha.copy(), scores.copy()
+    earlier, scratch = (alpha.copy(), scores.copy()), np.empty((2, loss.n_classes))
     for sweep in range(1, MAX_SWEEPS + 1):
         total = 0.0
         for order in rows.blocks(rng.permutation(n)):
@@ -107,9 +103,11 @@ def _ascend(
                 1 if rows.complete else 3
             ):  # rows that had to be computed are worth more than one look
                 share = coordinate_sweep(
-                    kernel, slot, diagonal, loss.labels, loss.cost, caps, order, threshold, alpha, scores
+                    kernel, slot, diagonal, loss.labels, loss.cost, caps, order, threshold, alpha, scores, *scratch
                 )
                 total += share if repeat == 0 else 0.0
+        if np.isinf(goal):  # no gap is known yet: by the value of this kernel's dual
+            goal = SHARE_OF_GAP * problem.lam * (loss.linear(alpha) - 0.5 * float((alpha * scores.T).sum()))
         if sweep > 1 and problem.lam * total <= goal:
             break
         threshold = max(0.3 * total / n, 0.0)
@@ -117,7 +115,7 @@ def _ascend(
         if sweep % SWEEPS_TO_EXTRAPOLATE == 0 and sweep < MAX_SWEEPS and rows.complete:
             _extrapolate(loss, kernel, caps, alpha, scores, alpha - earlier[0], scores - earlier[1])
             earlier = alpha.copy(), scores.copy()
-    return alpha, sweep
+    return sweep
 
 
 def _extrapolate(
@@ -146,7 +144,7 @@ def _extrapolate(
     moving = change.any(axis=1)
     direction = np.where(moving, np.minimum(step, limits), 0.0)[:, None] * change
     support = np.flatnonzero(moving)
-    of_scores = (kernel[:, support].astype(np.float64, copy=False) @ direction[support]).T
+    of_scores = direction[support].T @ kernel[support].astype(np.float64, copy=False)
     step = min(best_step(direction, of_scores), 1.0)
     alpha += step * direction
     scores += step * of_scores
@@ -164,9 +162,12 @@ class CombinedRows:
         self._capacity = n if self.complete else int(np.clip(min(problem.memory // 4, BLOCK_BYTES) // size, 1, n))
         self._rows = problem.kernel(weights) if self.complete else np.empty((0, n), dtype=self.stack.dtype)
 
-    def blocks(self, order: NDArray) -> list[NDArray]:
-        """Cut an order of the samples into parts whose rows fit."""
-        return [order[k : k + self._capacity] for k in range(0, len(order), self._capacity)]
+    def blocks(self, order: NDArray) -> Iterator[NDArray]:
+        """Cut an order of the samples into parts whose rows fit, and that do not take long; until time is up."""
+        size = max(1, min(self._capacity, ENTRIES_AT_ONCE // len(self.stack)))
+        for start in range(0, len(order), size):
+            check()
+            yield order[start : start + size]
 
     def load(self, samples: NDArray) -> tuple[NDArray, NDArray]:
         """Rows (b, n) with those of ``samples`` among them, and the place of each sample's row (n,)."""

@@ -49,6 +49,9 @@ def silp(
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
     theta = -np.inf
+    model.resume(problem, monitor)
+    if len(model):  # a run that is resumed goes on with its next weights
+        weights, theta = model.solve()
     for _ in range(max_iter):
         # 1. the most violated cut, or with chunking one that is violated enough
         worthwhile = theta + 0.5 * monitor.certificate.gap if chunking and np.isfinite(theta) else np.inf

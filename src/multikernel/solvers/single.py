@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.certificate import Certificate
+from multikernel.clock import OutOfTime
 from multikernel.inner.operators import KernelOperator, as_operator
 from multikernel.inner.svm import CSVM, NuSVM
 from multikernel.monitor import Monitor
@@ -28,18 +29,29 @@ class OneKernelProblem:
         self.operator = as_operator(kernel)
         self.inner = inner
         self.weights = weights
+        self._last: tuple[NDArray, NDArray] | None = None
 
     def start(self) -> tuple[NDArray, NDArray]:
         """The given weights, and a feasible alpha."""
         return self.weights, self.inner.start()
 
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """The given weights, and a feasible alpha near ``alpha``."""
+        return self.weights, self.inner.repair(alpha)
+
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Primal and dual value of the SVM at ``alpha``."""
-        return self.inner.certificate(self.operator.matvec(alpha), alpha)
+        return self.inner.certificate(self._scores(alpha), alpha)
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> float:
         """The bias with the least loss."""
-        return self.inner.intercept(self.operator.matvec(alpha), alpha)
+        return self.inner.intercept(self._scores(alpha), alpha)
+
+    def _scores(self, alpha: NDArray) -> NDArray:
+        """``K alpha``; the last one is remembered."""
+        if self._last is None or not np.array_equal(self._last[0], alpha):
+            self._last = np.array(alpha), self.operator.matvec(alpha)
+        return self._last[1]
 
 
 def single_svm(
@@ -59,9 +71,13 @@ def single_svm(
         return monitor(problem.weights, alpha)
 
     warm = None if start is None else start[1]
-    _, alpha = problem.inner.solve(
-        problem.operator, warm, tol=monitor.tol, max_iter=max_iter, monitor=watch, warn=False
-    )
+    try:
+        _, alpha = problem.inner.solve(
+            problem.operator, warm, tol=monitor.tol, max_iter=max_iter, monitor=watch, warn=False
+        )
+    except OutOfTime as end:
+        end.reached = problem.weights, end.reached
+        raise
     if monitor.current is None or not np.array_equal(alpha, monitor.current[1]):
         monitor(problem.weights, alpha)
     if monitor.stopped == "iterations" and bursts < max_iter:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime, check
 from multikernel.gram.base import GramStack
 from multikernel.inner.qp import choose
 from multikernel.inner.svm import CSVM
@@ -27,6 +28,8 @@ FIRST_TOL = 1e-2
 PATIENCE, MANY_KERNELS = 20, 100
 # Steps between two looks of the monitor, at least, and the violation that ends a burst early, relative to its start.
 FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1
+# Entries of kernel rows that steps go over between two looks at the clock: a fraction of a second.
+ENTRIES_AT_ONCE = 10**8
 
 
 def smo_mkl(
@@ -180,8 +183,13 @@ class _Burst:
         b = alpha[active]
         # what the steps change in place: variables, quadratic forms, weights, scores, gradient
         state = (b, problem.quadratic_forms(alpha), weights.copy(), scores[:, active].copy(), gradient[active])
-        steps = self._steps(active, state, SHARE_OF_VIOLATION * worst, max(FEWEST_STEPS, len(alpha)))
         alpha = alpha.copy()
+        try:
+            steps = self._steps(active, state, SHARE_OF_VIOLATION * worst, max(FEWEST_STEPS, len(alpha)))
+        except OutOfTime as end:
+            alpha[active] = b
+            end.reached = state[2], box.feasible(alpha)
+            raise
         alpha[active] = b
         return steps > 0, box.feasible(alpha)
 
@@ -206,14 +214,19 @@ class _Burst:
         function: Any = compiled.pair_steps if box.groups else compiled.single_steps
         diagonals = np.ascontiguousarray(self.diagonals[:, active])
         data = (diagonals, box.p[active], box.lo[active], box.hi[active], self.power)
-        b, *_, gradient = state
-        made = 0
-        while True:
-            status, i, k, steps, _ = function(cache.rows, cache.slot, *data, *state, eps, max_steps - made)
+        b, q, *_, gradient = state
+        scratch = (*np.empty((2, len(b))), np.empty((6, len(q))))
+        made, at_once = 0, max(1, ENTRIES_AT_ONCE // diagonals.size)
+        while made < max_steps:
+            check()
+            most = min(max_steps - made, at_once)
+            status, i, k, steps, _ = function(cache.rows, cache.slot, *data, *state, *scratch, eps, most)
             made += steps
-            if status != compiled.ROWS_MISSING or made >= max_steps:
-                return made
-            cache.fetch((i, k), _likely(gradient, b, data[2], data[3]))
+            if status == compiled.ROWS_MISSING:
+                cache.fetch((i, k), _likely(gradient, b, data[2], data[3]))
+            elif status != compiled.OUT_OF_STEPS:
+                break
+        return made
 
 
 def _likely(gradient: Vector, b: Vector, lo: Vector, hi: Vector) -> Vector:

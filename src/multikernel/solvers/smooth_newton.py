@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from multikernel.blas import one_blas_thread
 from multikernel.certificate import Certificate
+from multikernel.clock import OutOfTime, check
 from multikernel.gram import LowRankStack
 from multikernel.inner.decomposition import Decomposition
 from multikernel.inner.operators import DenseOperator
 from multikernel.inner.qp import BoxProblem
 from multikernel.inner.ridge import CholeskyFactor
 from multikernel.monitor import Monitor
-from multikernel.smooth import SmoothProblem, as_matrix
+from multikernel.smooth import BLOCK, SmoothProblem, as_matrix
 from multikernel.solvers.newton import newton
 from multikernel.solvers.smooth_point import Direction, Point
 from multikernel.threads import map_threads
@@ -137,8 +138,12 @@ class SmoothDual:
             if point.gap <= tol * abs(point.value):
                 break
             before = point.value
-            last = [point.search([newton_step(point), (point.alpha, point.scores), *last])]
-            point.differentiate()
+            try:
+                last = [point.search([newton_step(point), (point.alpha, point.scores), *last])]
+                point.differentiate()
+            except OutOfTime as end:
+                end.reached = weights, point.alpha
+                raise
             self._epoch += 1
             if not point.value < before:
                 break
@@ -276,9 +281,12 @@ class _LowRankColumn:
     def __init__(self, problem: SmoothProblem, weights: NDArray, bent: NDArray):
         self.lam, self.bent, self.features = problem.lam, bent, problem.features
         self.roots = np.sqrt(np.repeat(weights, problem.ranks))
-        bent_roots = np.sqrt(bent)
-        half = bent_roots[:, None] * self.features * self.roots
-        self.factor = CholeskyFactor(half.T @ half, problem.lam)
+        products = np.zeros((len(self.roots), len(self.roots)))
+        for start in range(0, len(bent), BLOCK):
+            check()
+            half = np.sqrt(bent[start : start + BLOCK, None]) * self.features[start : start + BLOCK] * self.roots
+            products += half.T @ half
+        self.factor = CholeskyFactor(products, problem.lam)
 
     def solve(self, right: NDArray) -> NDArray[np.float64]:
         inside = self.factor.solve((self.roots * (self.features.T @ right))[:, None])[:, 0]

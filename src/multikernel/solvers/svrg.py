@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime
 from multikernel.monitor import Monitor
 from multikernel.smooth import SmoothProblem, as_matrix
 from multikernel.solvers.smooth_newton import AFFORDABLE, affordable, epoch_cost, smooth_newton, step_cost
@@ -222,8 +223,12 @@ def _alternate(
     point, memory = Point(problem, search.weights, alpha), Memory(MEMORY)
     goal, since = np.inf, 0
     for count in range(1, max_iter + 1):
-        advance(point, memory)
-        point.differentiate()
+        try:
+            advance(point, memory)
+            point.differentiate()
+        except OutOfTime as end:
+            end.reached = point.weights, point.alpha
+            raise
         since += 1
         if point.gap > goal and since < MAX_EPOCHS and count < max_iter:
             continue

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime, grace
 from multikernel.monitor import Monitor
 from multikernel.smooth import SmoothProblem, as_matrix
 from multikernel.solvers.smooth_point import Point
@@ -51,7 +53,15 @@ def svrg_paper(
     random_state : int, Generator or RandomState, optional
         Samples to step on.
     """
-    rng = generator(random_state)
+    try:
+        _epochs(problem, monitor, start, max_iter, generator(random_state))
+    except OutOfTime:
+        _share_alpha(problem, monitor)
+        raise
+    _share_alpha(problem, monitor)
+
+
+def _epochs(problem: SmoothProblem, monitor: Monitor, start: Any, max_iter: int, rng: np.random.Generator) -> None:
     n, n_kernels = len(problem.loss), problem.n_kernels
     weights, coef = np.full(n_kernels, 1.0 / n_kernels), np.zeros((n_kernels, n, problem.loss.n_scores))
     if start is not None:
@@ -86,8 +96,7 @@ def svrg_paper(
         weights = problem.weight_set.weights(np.sqrt(squares))
         monitor.notes = {"epoch": count, "passes": problem.passes, "block_passes": block_passes}
         if stop or monitor(weights, coef):
-            break
-    _share_alpha(problem, monitor)
+            return
 
 
 def step_size(target: NDArray, smooth: float, convexity: NDArray) -> NDArray[np.float64]:
@@ -138,17 +147,17 @@ def _epoch(problem, monitor, steps, coef, settings, rng) -> bool:
 
 def _share_alpha(problem: SmoothProblem, monitor: Monitor) -> None:
     """Replace the best solution by one at the same weights with one alpha for all kernels, no worse than it."""
-    assert monitor.best is not None
-    weights, coef = monitor.best
-    if coef.ndim == 2:
+    if monitor.best is None or monitor.best[1].ndim == 2:
         return
-    goal = monitor.certificate.primal
-    scores = problem.scores_of_blocks(coef).sum(axis=0)
-    point = Point(problem, weights, -problem.loss.gradient(scores) / problem.lam)
-    for _ in range(100):
-        if point.value <= goal or point.gap <= 1e-14 * abs(point.value):
-            break
-        point.search([point.newton(100), (point.alpha, point.scores)])
-        point.differentiate()
+    (weights, coef), goal = monitor.best, monitor.certificate.primal
     monitor.best = None  # the form of the solution changes, whatever rounding says about its value
+    with grace():
+        scores = problem.scores_of_blocks(coef).sum(axis=0)
+        point = Point(problem, weights, -problem.loss.gradient(scores) / problem.lam)
+    with contextlib.suppress(OutOfTime):
+        for _ in range(100):
+            if point.value <= goal or point.gap <= 1e-14 * abs(point.value):
+                break
+            point.search([point.newton(100), (point.alpha, point.scores)])
+            point.differentiate()
     monitor(point.weights, point.alpha)

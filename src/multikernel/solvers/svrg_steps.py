@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multikernel.clock import check
 from multikernel.gram import LowRankStack
 from multikernel.smooth import SmoothProblem
 from multikernel.solvers.sdca import CombinedRows
-from multikernel.solvers.table import KernelRows
+from multikernel.solvers.table import ENTRIES_AT_ONCE, KernelRows
 
 Matrix = NDArray[np.float64]
 
@@ -39,17 +40,18 @@ class Steps:
         loss = problem.loss
         snapshot = np.ascontiguousarray(loss.derivative(scores))
         self.full = loss.importance[:, None] * snapshot  # coefficients of the loss's part of the full gradient
-        self.coef = np.array(coef)
+        self.coef = np.array(coef, order="C")
         self.scale, self.drift = np.ones(len(coef)), np.zeros(len(coef))
+        self.scratch = np.empty((3, snapshot.shape[1]))
         self.arguments = (
             loss.code, loss.width, loss.targets, len(loss) * loss.importance, snapshot,
             np.asarray(step, dtype=np.float64), np.asarray(decay, dtype=np.float64), np.asarray(stop, dtype=np.int64),
         )  # fmt: skip
 
     @property
-    def state(self) -> tuple[NDArray, NDArray, NDArray]:
+    def state(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         """Arrays that the steps change."""
-        return self.coef, self.scale, self.drift
+        return self.coef, self.scale, self.drift, self.scratch
 
     def blocks(self) -> NDArray[np.float64]:
         """Coefficients of each block as they stand, shape (B, n, T)."""
@@ -96,10 +98,14 @@ def epoch(
         both = problem.vector(weights, np.hstack([alpha, state.full]))
         w, base = (np.ascontiguousarray(part.T) for part in np.split(both, 2, axis=1))
         metric = np.repeat(weights, problem.ranks)
-        scale, drift = feature_epoch(
-            problem.features, order, *state.arguments[:5], step, step * problem.lam, metric,
-            np.ascontiguousarray(image), w, state.coef[0], 1.0, 0.0,
-        )  # fmt: skip
+        scale, drift, image = 1.0, 0.0, np.ascontiguousarray(image)
+        scratch, size = (state.scratch, np.empty(w.shape[1])), max(1, ENTRIES_AT_ONCE // w.size)
+        for start in range(0, len(order), size):
+            check()
+            scale, drift = feature_epoch(
+                problem.features, order[start : start + size], *state.arguments[:5], step, step * problem.lam, metric,
+                image, w, state.coef[0], scale, drift, *scratch,
+            )  # fmt: skip
         state.scale[0], state.drift[0] = scale, drift
         return state.blocks()[0], problem.from_features(np.ascontiguousarray((scale * w + drift * base).T))
     from multikernel.compiled.svrg import kernel_steps
@@ -149,23 +155,22 @@ class BlockSteps:
 
     def run(self, order: NDArray[np.int64], first: int) -> None:
         """Steps on the samples of ``order``, the first of which is number ``first`` of its epoch."""
-        state = self.state
+        from multikernel.compiled.svrg import feature_steps, kernel_steps
+
+        state, rows = self.state, self._rows
         self.problem.passes += len(order) / len(self.problem.loss)
-        if self._rows is None:
-            from multikernel.compiled.svrg import feature_steps
-
-            feature_steps(
-                self.problem.features, self._bounds, order, first, *state.arguments, *self._vectors, *state.state
-            )
-            return
-        from multikernel.compiled.svrg import kernel_steps
-
-        size = len(order) if self._rows.complete else self._rows.capacity
+        size = max(1, ENTRIES_AT_ONCE // (self._vectors[2] if rows is None else self._table).size)
+        if rows is not None and not rows.complete:
+            size = min(size, rows.capacity)
         for start in range(0, len(order), size):
+            check()
             part = order[start : start + size]
-            if not self._rows.complete:
-                self._rows.load(np.unique(part))
+            if rows is None:
+                features = self.problem.features, self._bounds
+                feature_steps(*features, part, first + start, *state.arguments, *self._vectors, *state.state)
+                continue
+            if not rows.complete:
+                rows.load(np.unique(part))
             kernel_steps(
-                self._rows.rows, self._rows.slot, part, first + start, *state.arguments,
-                self._image, self._table, *state.state,
-            )  # fmt: skip
+                rows.rows, rows.slot, part, first + start, *state.arguments, self._image, self._table, *state.state
+            )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime, check
 from multikernel.gram import DenseStack, GramStack
 from multikernel.groupnorm import GroupNormProblem
 from multikernel.weight_sets import lp_norm
@@ -15,6 +16,8 @@ from multikernel.weight_sets import lp_norm
 # Bytes of kernel rows that are held when they do not all fit, and the number of rows to compute at a time in the
 # beginning. Rows at a time are cheaper than single ones, but only those of samples that will need them are of use.
 BLOCK_BYTES, FIRST_BATCH = 1 << 28, 16
+# Entries of kernel rows that steps go over between two looks at the clock: a fraction of a second.
+ENTRIES_AT_ONCE = 10**8
 
 
 class KernelRows:
@@ -105,7 +108,7 @@ class ScoreTable:
         self._ahead, self._coef_ahead = np.zeros(0, dtype=np.int64), np.zeros((0, n_classes))
         self.scalars[compiled.SCALE] = 1.0
         self.q, self.fixed = problem.q, False  # the norm of θ, and whether the weights are given instead of implied
-        self.hits = np.zeros((n, n_classes))
+        self.hits, self._scores = np.zeros((n, n_classes)), np.empty(n_classes)
         self.diagonal = np.ascontiguousarray(problem.stack.diagonal(), dtype=np.float64)
         # a step is on one sample instead of on the mean, so that its weight is n times its share of the loss
         self.importance = problem.loss.importance * n
@@ -131,18 +134,41 @@ class ScoreTable:
     def _run(
         self, steps: Callable[..., int], order: NDArray, factor: Callable[[], float], data: tuple, settings: tuple
     ) -> None:
+        try:
+            self._take_steps(steps, np.ascontiguousarray(order, dtype=np.int64), factor, data, settings)
+        except OutOfTime as end:
+            self.settle()
+            reached = Solution(self.problem, factor() * self.table, factor() * self.coef, self.weights)
+            end.reached = reached.weights, reached.alpha
+            raise
+
+    def _take_steps(
+        self, steps: Callable[..., int], order: NDArray, factor: Callable[[], float], data: tuple, settings: tuple
+    ) -> None:
         loss, kernels = self.problem.loss, self.kernels
-        order = np.ascontiguousarray(order, dtype=np.int64)
+        at_once = max(1, ENTRIES_AT_ONCE // (len(self.table) * len(loss)))
         position = 0
         self._ahead = np.zeros(0, dtype=np.int64)
-        while True:
+        while position < len(order):
+            check()
+            part = order[: position + at_once]
             position = steps(
                 kernels.rows, kernels.slot, self.diagonal, loss.labels, loss.cost, self.importance, *data,
-                order, position, *settings, self.table, self.coef, self.squares, self.weights, self.scalars,
+                part, position, *settings, self.table, self.coef, self.squares, self.weights, self.scalars,
+                self._scores,
             )  # fmt: skip
-            if position == len(order):
-                return
-            kernels.load(self._needed(order, position, factor()))
+            if self.scale < self.compiled.SMALLEST_SCALE:
+                self._unscale()
+            if position < len(part) and kernels.slot[order[position]] < 0:
+                kernels.load(self._needed(order, position, factor()))
+
+    def _unscale(self) -> None:
+        """Multiply the scale into T, and set it to one."""
+        scale, self.scale = self.scale, 1.0
+        self.table *= scale
+        self.coef *= scale
+        self.squares *= scale * scale
+        self.scalars[self.compiled.NORM] *= scale
 
     def _needed(self, order: NDArray, position: int, factor: float) -> NDArray[np.int64]:
         """The sample whose row is missing, and some after it that will need theirs unless their scores change."""
@@ -156,7 +182,7 @@ class ScoreTable:
         found = np.empty(self._batch, dtype=np.int64)
         count = self.compiled.likely_updates(
             self.table, self.weights, factor, loss.labels, loss.cost, self.importance, self.kernels.slot,
-            order, position, found,
+            order, position, found, self._scores,
         )  # fmt: skip
         self._ahead = found[:count]
         self._coef_ahead = self.coef[order[self._ahead]]
@@ -202,7 +228,7 @@ class ScoreTable:
         """Compute norms and weights afresh: updating them a million times adds up rounding errors."""
         self.squares[:] = squares_of(self.table, self.coef)
         if self.fixed:
-            norm = self.compiled.weighted_norm(self.squares, self.weights)
+            norm = self._weighted_norm()
         else:
             threshold = self.problem.sparsity * self.steps
             norm = self.compiled.refresh_weights(self.squares, threshold, self.problem.q, self.weights)
@@ -213,7 +239,11 @@ class ScoreTable:
         self.weights[:], self.fixed = weights, True
         self.scale *= 2.0 / self.q
         self.q = 2.0
-        self.scalars[self.compiled.NORM] = self.compiled.weighted_norm(self.squares, self.weights)
+        self.scalars[self.compiled.NORM] = self._weighted_norm()
+
+    def _weighted_norm(self) -> float:
+        """The norm of T in the kernel of the weights."""
+        return max(float(self.weights @ self.squares), 0.0) ** 0.5
 
     def set(self, theta: NDArray) -> None:
         """Make ``theta`` (n, M) the coefficients of θ."""

@@ -60,16 +60,21 @@ def ufo(
     n, done = len(problem.loss), 0
     if start is not None and np.any(start[1]):
         done = epochs_before(monitor)
-        state.restart(steps=max(done, EPOCHS_OF_A_START) * n)
-        state.set(problem.lam * state.steps * as_columns(start[1]))
+        theta = monitor.kept.get("theta", np.zeros(0))
+        exact = theta.shape == state.coef.shape and done > 0
+        state.restart(steps=(done if exact else max(done, EPOCHS_OF_A_START)) * n)
+        state.set(theta if exact else problem.lam * state.steps * as_columns(start[1]))
         if monitor(start[0], as_columns(start[1])):
             return
-    next_look = max(1, 2 * done)
+    for _ in range(done):
+        rng.permutation(n)  # orders of epochs that are over
+    monitor.keep = lambda: {"theta": np.array(state.coef)}
+    next_look = 1 << done.bit_length()  # the next power of two
     for epoch in range(done + 1, max_iter + 1):
         state.averaging(rng.permutation(n))
-        if epoch < next_look and epoch < max_iter and not monitor.must_stop():
+        if epoch < min(next_look, max_iter) and not (monitor.must_stop() or monitor.overdue()):
             continue
-        next_look = 2 * epoch
+        next_look = 2 * epoch if epoch >= next_look else next_look
         state.settle()
         factor = 1.0 / (problem.lam * state.steps)
         solution = Solution(problem, factor * state.table, factor * state.coef, state.weights)
