@@ -5,16 +5,23 @@ import shutil
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTransformer, StandardScaler
 
-from multikernel import BestKernelClassifier, KernelAverageClassifier
+from multikernel import BestKernelClassifier, KernelAverageClassifier, MKLClassifier
 from multikernel.kernels import (
     RBF,
     ChiSquared,
@@ -285,3 +292,43 @@ def test_nonsense_in_the_manifest_is_refused(model_file, state):
     rewrite(model_file, lambda manifest: manifest["objects"][0].update(state={"kernels": state}))
     with pytest.raises(ModelFileError):
         load(model_file)
+
+
+def test_pipelines_of_scikit_learns_transformers_need_no_trust(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame.iloc[3, 1] = np.nan
+    frame["kind"] = np.where(X[:, 0] > 5.5, "long", "short")
+    numbers = make_pipeline(SimpleImputer(), PowerTransformer(), SelectKBest(f_classif, k=3), PCA(2, random_state=0))
+    columns = ColumnTransformer(
+        [("numbers", numbers, ["a", "b", "c", "d"]), ("kind", OneHotEncoder(sparse_output=False), ["kind"])]
+    )
+    model = make_pipeline(columns, StandardScaler(), MKLClassifier([RBF(), Linear()])).fit(frame, Y)
+    path = saved(model, tmp_path / "model.mkl")
+    copy = load(path)
+    assert_array_equal(copy.decision_function(frame), model.decision_function(frame))
+    assert copy[0].named_transformers_["numbers"][2].score_func is f_classif
+
+
+@pytest.mark.parametrize("name", ["sklearn.utils.Bunch", "sklearn.impute.os", "os.system", "sklearn.pipeline."])
+def test_other_parts_of_scikit_learn_are_refused(tmp_path, name):
+    model = make_pipeline(StandardScaler(), KernelAverageClassifier([Linear()])).fit(X, Y)
+    path = saved(model, tmp_path / "model.mkl")
+    for kind in ("class", "function"):
+        manifest = read_manifest(path)
+        if kind == "class":
+            entry = next(o for o in manifest["objects"] if o["class"] == "sklearn.preprocessing.StandardScaler")
+            entry["class"] = name
+        else:
+            manifest["model"] = {"$": "function", "name": name}
+        forged = tmp_path / f"{kind}.mkl"
+        with zipfile.ZipFile(path) as source, zipfile.ZipFile(forged, "w") as target:
+            for entry in source.namelist():
+                target.writestr(entry, json.dumps(manifest) if entry == "manifest.json" else source.read(entry))
+        with pytest.raises(ModelFileError, match="cannot be used"):
+            load(forged)
+
+
+def test_functions_of_ones_own_in_a_pipeline_are_refused(tmp_path):
+    model = make_pipeline(FunctionTransformer(np.log1p), KernelAverageClassifier([Linear()])).fit(X, Y)
+    with pytest.raises(ModelFileError, match="Python function or class"):
+        save(model, tmp_path / "model.mkl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -33,13 +34,36 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def _temporary(target: Path) -> tuple[int, str]:
+    """A new file beside ``target``, locked as long as this process has it open: its descriptor and name."""
+    while True:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        with contextlib.suppress(OSError, ImportError):  # not every file system can, nor every system
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, name
+        os.close(descriptor)  # somebody took it for abandoned before it was locked
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files for ``target`` that no process has locked: whoever wrote them was killed."""
+    for name in glob.glob(f".{glob.escape(target.name)}.*.part", root_dir=target.parent):
+        with contextlib.suppress(OSError, ImportError), open(target.parent / name, "rb") as stream:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(target.parent / name)
+
+
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a binary file that takes the place of ``path`` only when everything has been written.
 
     The bytes go to a temporary file in the same folder, are forced to disk, and the file is then renamed.
     Whatever happens in between (an exception, Ctrl-C, a full disk), ``path`` keeps its former content, or
-    stays absent, and the temporary file is removed.
+    stays absent, and the temporary file is removed; that of a process that was killed, by the next one that writes.
 
     Examples
     --------
@@ -55,28 +79,31 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = Path(path)
     # a link is followed, so that what it points to is replaced and not the link itself
-    target = target.resolve() if target.is_symlink() else target
+    target = Path(os.path.realpath(target)) if target.is_symlink() else target
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it")
     if target.exists() and not target.is_file():  # /dev/stdout, a pipe: nothing to replace
         with open(target, "wb") as stream:
             yield stream
         return
-    mode = _default_mode(target)
+    mode, temporary = _default_mode(target), None
+    _remove_abandoned(target)
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    except FileNotFoundError:
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}") from None
-    try:
+        descriptor, temporary = _temporary(target)
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, mode)
         os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+    except BaseException as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        elif isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}") from None
+        if isinstance(error, OSError) and error.errno and error.filename in (None, temporary):
+            error.filename, error.filename2 = os.fspath(path), None  # the file that was meant
         raise
     _sync_folder(target.parent)
 

@@ -17,13 +17,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from multikernel.files import atomic_write
+from multikernel.archive import open_archive, read_array
+from multikernel.files import DataError, atomic_write
 from multikernel.persistence.encoding import Decoder, Encoder, ModelFileError, storable_classes
+from multikernel.state import check_state
 
 __all__ = ["FORMAT", "ModelFileError", "load", "read_manifest", "save"]
 
 FORMAT = 1  # raised when files of an older library can no longer be read as they are
 MAGIC = "multikernel model"
+LARGEST_MANIFEST = 1 << 26  # bytes: in memory they become some 20 times as many
 
 
 def save(
@@ -60,6 +63,10 @@ def save(
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
+    try:
+        _check_fitted(estimator)
+    except DataError as error:
+        raise ModelFileError(f"the model cannot be saved: {error}") from None
     encoder = Encoder(storable_classes(trusted))
     model = encoder.encode(estimator, type(estimator).__name__)
     manifest = {
@@ -72,7 +79,12 @@ def save(
         "objects": encoder.objects,
         "arrays": len(encoder.arrays),
     }
-    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    if len(text) > LARGEST_MANIFEST:
+        raise ModelFileError(
+            f"names, labels and other text of the model take {len(text)} bytes, more than {LARGEST_MANIFEST}: use "
+            "numbers for labels, or columns without names"
+        )
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         # ZipInfo's fixed date makes equal models equal files
         archive.writestr(zipfile.ZipInfo("manifest.json"), text)
@@ -101,11 +113,16 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> BaseE
             decoder = Decoder(
                 storable_classes(trusted),
                 manifest["objects"],
-                lambda k: _read_array(archive, k),
+                lambda k: read_array(archive, _array_name(k)),
                 manifest["versions"]["multikernel"],
             )
-            return decoder.decode(manifest["model"])
-    except ModelFileError as error:
+            model = decoder.decode(manifest["model"])
+        if type(model).__name__ != manifest["class"] or not hasattr(model, "predict"):
+            raise ModelFileError(f"it holds a {type(model).__name__} instead of a model")
+        for instance in decoder.instances.values():
+            _check_fitted(instance)
+        return model
+    except DataError as error:
         raise ModelFileError(f"{path} cannot be used: {error}") from None
     except Exception as error:  # damage shows as any of a dozen types: see _damaged
         raise _damaged(path, error) from None
@@ -148,14 +165,17 @@ def _opened(path: str | os.PathLike[str]) -> zipfile.ZipFile:
         raise ModelFileError("it is a folder")
     if Path(path).stat().st_size == 0:
         raise ModelFileError("it is empty (0 bytes)")
-    return zipfile.ZipFile(path)
+    return open_archive(path)
 
 
 def _checked_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     """The manifest, if this is a model file of a format that is understood."""
     if "manifest.json" not in archive.namelist():
         raise ModelFileError("it is not a model file (no manifest.json in it): write one with multikernel fit")
-    manifest = json.loads(archive.read("manifest.json"))
+    size = archive.getinfo("manifest.json").file_size
+    if size > LARGEST_MANIFEST:
+        raise ModelFileError(f"its manifest has {size} bytes, and no model needs more than {LARGEST_MANIFEST}")
+    manifest = json.loads(archive.read("manifest.json"), parse_constant=_refuse_constant)
     if not isinstance(manifest, dict) or manifest.get("magic") != MAGIC:
         raise ModelFileError("it is not a multikernel model file")
     written_by = manifest["versions"]["multikernel"]
@@ -173,12 +193,14 @@ def _checked_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     return manifest
 
 
-def _read_array(archive: zipfile.ZipFile, k: int) -> np.ndarray:
-    with archive.open(_array_name(k)) as entry:
-        array = np.lib.format.read_array(entry, allow_pickle=False)
-        if entry.read(1):  # reading to the end makes zipfile compare checksums
-            raise ModelFileError(f"array {k} is longer than its header says")
-    return array
+def _check_fitted(instance: Any) -> None:
+    """Check the state of an estimator, and of its parts, unless it is not fitted; a pipeline may hold several."""
+    if hasattr(instance, "predict") and set(vars(instance)) - set(instance.get_params(deep=False)):
+        check_state(instance)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _damaged(path: str | os.PathLike[str], error: BaseException) -> ModelFileError:

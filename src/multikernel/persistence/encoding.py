@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +26,10 @@ PARTS = (
     "multikernel.regularizers:L1",
     "multikernel.regularizers:SquaredL2",
 )
+
+
+# parts of scikit-learn whose estimators are arrays and plain values, and may stand before a model in a pipeline
+SCIKIT_LEARN = ("compose", "decomposition", "feature_selection", "impute", "pipeline", "preprocessing")
 
 
 class ModelFileError(DataError):
@@ -54,6 +59,23 @@ def _gaussian_process_kernels() -> dict[str, type]:
 
     found = {name: value for name, value in vars(kernels).items() if isinstance(value, type)}
     return {f"sklearn.{name}": value for name, value in found.items() if issubclass(value, kernels.Kernel)}
+
+
+def scikit_learn_name(value: Any) -> str | None:
+    """Name in a file of one of scikit-learn's classes or functions, such as ``sklearn.impute.SimpleImputer``."""
+    package, part, *_ = (*str(getattr(value, "__module__", "")).split("."), "")
+    name = f"{package}.{part}.{getattr(value, '__qualname__', '')}"
+    return name if package == "sklearn" and scikit_learn_part(name) is value else None
+
+
+def scikit_learn_part(name: str) -> Any:
+    """What a name in a file stands for, if it is public in one of the parts of `SCIKIT_LEARN`; else None."""
+    package, _, path = name.partition(".")
+    part, _, name = path.partition(".")
+    if package != "sklearn" or part not in SCIKIT_LEARN:
+        return None
+    module = importlib.import_module(f"sklearn.{part}")
+    return getattr(module, name) if name in module.__all__ else None
 
 
 def _subclasses(cls: Any) -> Iterable[type]:
@@ -149,7 +171,10 @@ class Encoder:
 
     def _instance(self, value: Any, where: str) -> dict[str, Any]:
         """An instance of a known class by its attributes."""
-        name = self._names.get(type(value))
+        function = scikit_learn_name(value)  # such as the score of SelectKBest
+        if function is not None:
+            return {"$": "function", "name": function}
+        name = self._names.get(type(value)) or scikit_learn_name(type(value))
         if name is None:
             raise ModelFileError(_refusal(value, where))
         state = {key: self.encode(item, f"{where}.{key}") for key, item in _state(value).items()}
@@ -180,8 +205,9 @@ def _refusal(value: Any, where: str) -> str:
             'kernel and fit with kernels="precomputed"'
         )
     return (
-        f"{where} is a {kind}, which a model file cannot hold: only arrays, numbers, text, lists, tuples, dicts "
-        "and multikernel's own objects. Pass trusted=[...] with its class, to save and to load, if it is yours"
+        f"{where} is a {kind}, which a model file cannot hold: only arrays, numbers, text, lists, tuples, dicts, "
+        "objects of multikernel and transformers of scikit-learn. Pass trusted=[...] with its class, to save and to "
+        "load, if it is yours"
     )
 
 
@@ -198,6 +224,11 @@ class Decoder:
         ``read_array(k)`` gives array number k.
     written_by : str
         The library version of the file, for messages.
+
+    Attributes
+    ----------
+    instances : dict of int to object
+        Those made so far, by their position in ``objects``.
     """
 
     def __init__(
@@ -212,7 +243,7 @@ class Decoder:
         self._read_array = read_array
         self._written_by = written_by
         self._arrays: dict[int, np.ndarray] = {}
-        self._made: dict[int, Any] = {}
+        self.instances: dict[int, Any] = {}
 
     def decode(self, value: Any) -> Any:
         """The object that a JSON value stands for."""
@@ -264,19 +295,27 @@ class Decoder:
     def _make_sparse(self, value: dict[str, Any]) -> Any:
         parts = tuple(self._make_array(part) for part in value["parts"])
         make = scipy.sparse.csr_matrix if value["matrix"] else scipy.sparse.csr_array
-        return make(parts, shape=tuple(value["shape"]))
+        matrix = make(parts, shape=tuple(value["shape"]))
+        matrix.check_format(full_check=True)  # every position, because compiled loops go where it says
+        return matrix
+
+    def _make_function(self, value: dict[str, Any]) -> Any:
+        found = scikit_learn_part(value["name"])
+        if found is None or isinstance(found, type):
+            raise ModelFileError(f"it names {value['name']!r}, which is no function that a file may name")
+        return found
 
     def _make_object(self, value: dict[str, Any]) -> Any:
         index = int(value["index"])
-        if index not in self._made:
+        if index not in self.instances:
             entry = self._objects[index]
-            self._made[index] = self._instance(entry["class"], entry["state"])
-        return self._made[index]
+            self.instances[index] = self._instance(entry["class"], entry["state"])
+        return self.instances[index]
 
     def _instance(self, name: str, encoded: dict[str, Any]) -> Any:
         """An instance of one of the known classes with the attributes given; its constructor is not run."""
-        cls: Any = self._classes.get(name)
-        if cls is None:
+        cls: Any = self._classes.get(name) or scikit_learn_part(name)
+        if inspect.isfunction(cls) or cls is None:
             raise ModelFileError(
                 f"it holds a {name}, which multikernel does not have or does not allow in files (it was written "
                 f"by multikernel {self._written_by}). If the class is yours, pass trusted=[{name}]"
