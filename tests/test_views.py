@@ -35,6 +35,36 @@ def test_joined_views_feed_an_estimator():
     assert list(model.kernel_names_) == ["rbf(mean) on sepals", "rbf(mean) on petals"]
 
 
+def test_frames_are_joined_by_their_index():
+    rna = pd.DataFrame({"g": [1.0, 2.0, 3.0]}, index=["p1", "p2", "p3"])
+    age = pd.Series([30.0, 10.0, 20.0], index=["p3", "p1", "p2"])
+    X, columns = join_views({"rna": rna, "age": age})
+    assert_array_equal(X[:, columns["rna"]].ravel(), [1.0, 2.0, 3.0])
+    assert_array_equal(X[:, columns["age"]].ravel(), [10.0, 20.0, 30.0])
+    # arrays have no IDs: they follow the order that all frames share
+    X, _ = join_views([rna, np.array([7.0, 8.0, 9.0])])
+    assert_array_equal(X, [[1.0, 7.0], [2.0, 8.0], [3.0, 9.0]])
+
+
+def _frame(*ids):
+    return pd.DataFrame({"x": np.arange(float(len(ids)))}, index=list(ids))
+
+
+@pytest.mark.parametrize(
+    ("views", "message"),
+    [
+        ([_frame("a", "b", "c"), _frame("b", "c", "d")], "1 IDs are missing in 'view1', 'a' for .*in 'view0', 'd'"),
+        ([_frame("a", "b", "c"), _frame("a", "b")], "different samples: 1 IDs are missing in 'view1', 'c'"),
+        ([_frame("a", "b"), _frame(0, 1)], "2 IDs are missing in 'view1'"),
+        ([_frame("a", "a", "b"), _frame("a", "b", "c")], "'view0' has the same ID in several rows, 'a'"),
+        ([_frame("a", "b"), _frame("b", "a"), np.ones(2)], "'view2' has none: whose order"),
+    ],
+)
+def test_frames_of_other_samples_are_refused(views, message):
+    with pytest.raises(ValueError, match=message):
+        join_views(views)
+
+
 @pytest.mark.parametrize(
     ("views", "message"),
     [

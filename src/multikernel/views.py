@@ -15,8 +15,9 @@ def join_views(views: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, dict[str,
     Parameters
     ----------
     views : dict of name to table, or list of tables
-        Arrays, sparse matrices or data frames of shape (n, d_v), rows in the same order in all. A vector is taken
-        for one column. In a list views are called ``view0``, ``view1``, …
+        Arrays, sparse matrices or data frames of shape (n, d_v). A vector is taken for one column. In a list views
+        are called ``view0``, ``view1``, … Tables with a row index (pandas) are about the same samples: their rows
+        are put in the order of the first index. Tables without one (NumPy, SciPy, polars) are joined by position.
 
     Returns
     -------
@@ -40,7 +41,7 @@ def join_views(views: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, dict[str,
     named = dict(views) if isinstance(views, Mapping) else {f"view{v}": table for v, table in enumerate(views)}
     if not named:
         raise ValueError("there are no views to join: pass at least one table.")
-    tables = {name: _as_table(name, table) for name, table in named.items()}
+    tables = {name: _as_table(name, table) for name, table in _aligned(named).items()}
     lengths = {name: table.shape[0] for name, table in tables.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
@@ -53,6 +54,47 @@ def join_views(views: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, dict[str,
     if any(sparse.issparse(table) for table in tables.values()):
         return sparse.hstack(list(tables.values()), format="csr"), columns
     return np.hstack(list(tables.values())), columns
+
+
+def _aligned(views: dict[str, Any]) -> dict[str, Any]:
+    """The views with rows in the order of the first index; refused where that order is not known for all."""
+    rows = matching_rows({name: list(table.index) for name, table in views.items() if hasattr(table, "iloc")})
+    moved = {name: chosen for name, chosen in rows.items() if chosen != list(range(len(chosen)))}
+    if moved and len(rows) < len(views):
+        first, plain = next(iter(rows)), next(name for name in views if name not in rows)
+        raise ValueError(
+            f"views {first!r} and {next(iter(moved))!r} have their IDs in another order, and {plain!r} has none: "
+            "whose order its rows follow is not known. Give it an index, too, or sort all views alike."
+        )
+    return {name: table.iloc[moved[name]] if name in moved else table for name, table in views.items()}
+
+
+def matching_rows(ids: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
+    """Rows of each view, in the order of the first view's IDs; an error if they are not the same IDs, each once."""
+    positions = {}
+    for name, own in ids.items():
+        positions[name] = {identity: row for row, identity in enumerate(own)}
+        if len(positions[name]) < len(own):
+            twice = next(identity for row, identity in enumerate(own) if positions[name][identity] != row)
+            raise ValueError(
+                f"view {name!r} has the same ID in several rows, {twice!r} for instance ({len(own)} rows, "
+                f"{len(positions[name])} IDs): keep one row a sample."
+            )
+    first = next(iter(ids), "")
+    for name, found in positions.items():
+        _refuse_other_samples(first, positions[first], name, found)
+    return {name: [found[identity] for identity in positions[first]] for name, found in positions.items()}
+
+
+def _refuse_other_samples(first: str, expected: Mapping, name: str, found: Mapping) -> None:
+    """An error if two views do not have the same IDs, with how many are missing where."""
+    lacks = [(name, [i for i in expected if i not in found]), (first, [i for i in found if i not in expected])]
+    told = [f"{len(ids)} IDs are missing in {view!r}, {ids[0]!r} for instance" for view, ids in lacks if ids]
+    if told:
+        raise ValueError(
+            f"views {first!r} and {name!r} are about different samples: {'; '.join(told)}. Keep the samples that all "
+            "views have."
+        )
 
 
 def _as_table(name: str, table: Any) -> Any:

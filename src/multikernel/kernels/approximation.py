@@ -11,11 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from ..state import COUNT, REAL, attributes, optional, part, reals, table
 from .base import Kernel
 from .columns import as_table, resolve_columns, take_columns
 from .functions import RBF, ExplicitKernel, Laplacian
 from .quantities import Quantity, products
-from .windows import Prepared, Rows, TrainingSet, Window
+from .windows import Prepared, Rows, TrainingSet, Window, row_blocks
 
 _SAMPLE = 500  # training samples on which random Fourier features are judged
 _LARGEST_FOURIER_RANK = 2**15
@@ -46,6 +47,10 @@ class ApproximateKernel(Kernel):
     random_state: Any
     rank_: int
     error_: float
+    _state = attributes(kernel_=part(Kernel, features="selected"), rank_=COUNT, error_=REAL)
+
+    def _sizes(self) -> dict[str, int]:
+        return {**super()._sizes(), "rank": self.rank_}
 
     def _inner(self) -> Kernel:
         return RBF() if self.kernel is None else self.kernel
@@ -143,6 +148,18 @@ class Nystroem(ApproximateKernel):
     """
 
     _short = "nystroem"
+    _state = attributes(
+        landmarks_=optional(table("landmarks", "selected")), transform_=optional(reals("landmarks", "rank"))
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {**super()._sizes(), "landmarks": 0 if self.landmarks_ is None else self.landmarks_.shape[0]}
+
+    def _check_loaded(self) -> None:
+        if (self.landmarks_ is None) != (self.transform_ is None) or not (
+            self.transform_ is not None or isinstance(self.kernel_, ExplicitKernel)
+        ):
+            raise ValueError("landmarks_ or transform_ is missing")
 
     def __init__(
         self,
@@ -199,7 +216,10 @@ class Nystroem(ApproximateKernel):
     def _map(self, selected: Any) -> np.ndarray:
         if self.transform_ is None:
             return self.kernel_.features(selected)
-        return self._against_landmarks(selected) @ self.transform_
+        features = np.empty((selected.shape[0], self.rank_))
+        for start, stop in row_blocks(selected.shape[0], len(self.transform_)):
+            features[start:stop] = self._against_landmarks(selected[start:stop]) @ self.transform_
+        return features
 
     def _by_leverage(self, X: Any, size: int, random: np.random.RandomState) -> Any:
         """Sample by ridge leverage l_i = φ_i'(Φ'Φ + λI)⁻¹φ_i + (k_ii − ‖φ_i‖²)/λ, Φ from a uniform pilot."""
@@ -264,6 +284,10 @@ class RandomFourier(ApproximateKernel):
     """
 
     _short = "fourier"
+    _state = attributes(frequencies_=reals("half", "selected"))
+
+    def _sizes(self) -> dict[str, int]:
+        return {**super()._sizes(), "half": self.rank_ // 2}
 
     def __init__(
         self,

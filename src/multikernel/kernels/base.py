@@ -9,11 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from ..state import COUNT, POSITIVE, Labels, Text, attributes, optional, positions
 from ..threads import over_rows
 from .bandwidth import fitted_bandwidth
 from .columns import describe, resolve_columns
 from .quantities import Quantity
 from .windows import Prepared, TrainingSet
+
+# Distances whose exponentials are taken at a time: they stay in the second-level cache.
+EXPONENTIALS = 32768
 
 
 class Kernel(BaseEstimator):
@@ -44,6 +48,18 @@ class Kernel(BaseEstimator):
 
     columns: Any
     name: str | None
+
+    _state = attributes(
+        columns_=positions("selected", below="features"),
+        column_names_=optional(Labels("selected")),
+        n_features_in_=COUNT,
+        name=optional(Text()),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        if not len(self.columns_):
+            raise ValueError("columns_ is empty")
+        return {"features": self.n_features_in_, "selected": len(self.columns_)}
 
     def fit(self, X: Any, feature_names: Any = None) -> Kernel:
         """Resolve the columns and bandwidth on training data.
@@ -153,6 +169,7 @@ class DistanceKernel(Kernel):
     """exp(−d(x, z) / bandwidth) for a distance d."""
 
     bandwidth: Any
+    _state = attributes(bandwidth_=POSITIVE)
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         self.bandwidth_ = self._checked(fitted_bandwidth, self.bandwidth, training, self._quantity())
@@ -183,7 +200,21 @@ def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> Non
     """out = exp(−distances / bandwidth), on all cores."""
     from ..compiled import pairwise
 
-    distances = np.ascontiguousarray(distances)
     loop = pairwise.exponential_float32 if out.dtype == np.float32 else pairwise.exponential_float64
     factor = out.dtype.type(-1.0 / bandwidth)
-    over_rows(lambda r0, r1: loop(distances, factor, out, r0, r1), len(out), work=2 * out.size)
+    distances, n_columns = np.ascontiguousarray(distances), out.shape[1]
+    n_rows = max(1, EXPONENTIALS // max(1, n_columns))
+    direct = out.flags.c_contiguous and not np.may_share_memory(distances, out)
+
+    def fill(start: int, stop: int) -> None:
+        scratch = np.empty(
+            (n_rows, n_columns), out.dtype
+        )  # the loop is quick on contiguous arrays that do not overlap
+        for first in range(start, stop, n_rows):
+            last = min(first + n_rows, stop)
+            values = out[first:last] if direct else scratch[: last - first]
+            loop(distances[first:last].reshape(-1), factor, values.reshape(-1))
+            if not direct:
+                out[first:last] = values
+
+    over_rows(fill, len(out), work=2 * out.size)

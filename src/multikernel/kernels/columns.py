@@ -113,14 +113,16 @@ def _from_sequence(columns: Any, n_features: int, names: list[str] | None) -> np
 def _positions_of(wanted: list[str], names: list[str] | None) -> np.ndarray:
     if names is None:
         raise ValueError(
-            f"columns={wanted!r} are names, but X has no column names. "
-            "Pass a data frame or feature_names=, or select by position."
+            f"columns are chosen by name ({describe(wanted)}), but X has no column names: pass a data frame, or "
+            "choose them by position."
         )
     position = {name: k for k, name in enumerate(names)}
     missing = [name for name in wanted if name not in position]
     if missing:
-        hints = [f"{name!r}{_near(name, names)}" for name in missing]
-        raise ValueError(f"X has no column named {', '.join(hints)}. It has {len(names)} named columns.")
+        others = f" nor {len(missing) - 1} more of the {len(wanted)} that were chosen" if len(missing) > 1 else ""
+        raise ValueError(
+            f"X has no column named {missing[0]!r}{others}{_near(missing[0], names)}. It has {len(names)} columns."
+        )
     return np.array([position[name] for name in wanted], np.intp)
 
 

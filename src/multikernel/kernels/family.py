@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from ..state import Each, Labels, attributes, part
 from ..threads import over_rows
 from .base import Kernel
 from .columns import is_frame, names_of
@@ -39,6 +40,15 @@ class KernelFamily:
     >>> family.evaluate(X).shape, family.evaluate(X[:2], X).shape
     ((3, 3, 3), (3, 2, 3))
     """
+
+    _state = attributes(kernels=Each(part(Kernel, features="features"), "kernels"), names=Labels("kernels"))
+
+    def _sizes(self) -> dict[str, int]:
+        return {"kernels": len(self.names), "features": self.kernels[0].n_features_in_}
+
+    def _check_loaded(self) -> None:
+        if len({kernel.pairwise for kernel in self.kernels}) > 1:
+            raise ValueError("kernels of features are mixed with others")
 
     def __init__(self, kernels: Sequence[Kernel], names: Sequence[str] | None = None) -> None:
         self.kernels = list(kernels)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..state import COUNT, POSITIVE, REAL, Maybe, attributes, optional, reals
 from .base import DistanceKernel, Kernel, shown
 from .columns import as_table, take_columns
 from .histograms import ChiSquaredDistances, HarmonicSums, Intersections, L1Distances
@@ -27,6 +28,7 @@ class InnerProductKernel(Kernel):
 
     center_: np.ndarray | None
     gamma_: float
+    _state = attributes(center_=optional(reals("selected")))
 
     def _fit_columns(self, training: TrainingSet) -> None:
         super()._fit_columns(training)
@@ -129,6 +131,7 @@ class Polynomial(InnerProductKernel):
     """
 
     _short = "poly"
+    _state = attributes(gamma_=POSITIVE, coef0=REAL, degree=COUNT)
 
     def __init__(
         self,
@@ -196,6 +199,7 @@ class Sigmoid(InnerProductKernel):
 
     psd = False
     _short = "sigmoid"
+    _state = attributes(gamma_=POSITIVE, coef0=REAL)
 
     def __init__(
         self,
@@ -361,6 +365,11 @@ class ChiSquared(DistanceKernel):
     """
 
     _short = "chi2"
+    _state = attributes(bandwidth_=Maybe(POSITIVE))
+
+    def _check_loaded(self) -> None:
+        if not self.additive and not hasattr(self, "bandwidth_"):
+            raise ValueError("bandwidth_ is missing")
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..state import Array, attributes
 from .base import DistanceKernel, Kernel
 from .columns import take_columns
 from .quantities import Quantity
@@ -36,6 +37,7 @@ class PairwiseKernel(Kernel):
     """A kernel whose X holds one column per training sample; ``columns`` picks a slice of a stack of them."""
 
     pairwise = True
+    _state = attributes(columns_=Array("iu", ("selected",), least=0))  # a matrix, if there are so many
 
     def _fit_columns(self, training: TrainingSet) -> None:
         X = np.asarray(training.X)
@@ -250,6 +252,12 @@ class FromGaussianProcess(FromFunction):
     """
 
     _short = "gp"
+
+    def _check_loaded(self) -> None:
+        if not is_gaussian_process_kernel(self.kernel):
+            raise ValueError("kernel is no kernel of scikit-learn's")
+        if not np.isfinite(self._between(*2 * [np.zeros((1, len(self.columns_)))])).all():
+            raise ValueError("its values are not finite")
 
     def __init__(self, *, kernel: Any = None, columns: Any = None, name: str | None = None) -> None:
         self.kernel, self.columns, self.name = kernel, columns, name

@@ -57,7 +57,7 @@ class Histograms(Quantity):
         if self.normalize:
             factors = 1.0 / np.maximum(sums, 1e-12)
             if sparse.issparse(data):
-                data = sparse.csr_matrix(sparse.diags_array(factors) @ data, dtype=dtype)
+                data = sparse.csr_matrix(sparse.diags(factors) @ data, dtype=dtype)
             else:
                 data = (data * factors[:, None]).astype(dtype, copy=False)
             sums = sums * factors
@@ -186,15 +186,11 @@ def _overlap(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray
 
     loop = {"chi2": pairwise.chi2_overlap, "l1": pairwise.l1_overlap, "minimum": pairwise.minimum_overlap}[metric]
     A, B = _by_rows(left), _by_columns(right)
-    starts = pairwise.first_entries(B.indptr, B.indices, window.first)
+    starts = np.empty(len(B.indptr) - 1, np.int64)
+    pairwise.first_entries(B.indptr, B.indices, window.first, starts)
     out = np.empty((window.stop - window.start, len(right) - window.first), A.dtype)
-    over_rows(
-        lambda r0, r1: loop(
-            A.indptr, A.indices, A.data, window.start, starts, B.indptr, B.indices, B.data, window.first, out, r0, r1
-        ),
-        len(out),
-        work=10 * out.size,
-    )
+    arguments = (A.indptr, A.indices, A.data, window.start, starts, B.indptr, B.indices, B.data, window.first, out)
+    over_rows(lambda r0, r1: loop(*arguments, np.empty(out.shape[1]), r0, r1), len(out), work=10 * out.size)
     return out
 
 

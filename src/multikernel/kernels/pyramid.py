@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..state import POSITIVE, Maybe, attributes
 from .base import DistanceKernel, Kernel
 from .functions import ChiSquared, HistogramIntersection, Laplacian
 from .histograms import ChiSquaredDistances, Histograms, Intersections, L1Distances
@@ -47,6 +48,13 @@ class SpatialPyramid(DistanceKernel):
     """
 
     _short = "pyramid"
+    _state = attributes(bandwidth_=Maybe(POSITIVE))
+
+    def _check_loaded(self) -> None:
+        self._check_base()
+        self._check_levels()
+        if self.bandwidth is not None and not hasattr(self, "bandwidth_"):
+            raise ValueError("bandwidth_ is missing")
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..clock import check
 from ..threads import over_rows
 from .columns import as_table, is_frame, names_of
 
@@ -23,9 +24,10 @@ MEDIAN_SAMPLES = 2000
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows such that a window of all columns stays within ``BLOCK_BYTES``."""
+    """Ranges of rows such that a window of all columns stays within ``BLOCK_BYTES``, until time is up."""
     size = max(16, BLOCK_BYTES // (8 * max(n_columns, 1)))
     for start in range(0, n_rows, size):
+        check()
         yield start, min(start + size, n_rows)
 
 

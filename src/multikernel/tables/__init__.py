@@ -2,6 +2,7 @@
 
 from multikernel.tables.dataset import Dataset, read_dataset, read_features, read_test_kernels
 from multikernel.tables.formats import Table, read_table
+from multikernel.tables.joined import read_tables
 from multikernel.tables.selection import parse_view, select_columns
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "read_dataset",
     "read_features",
     "read_table",
+    "read_tables",
     "read_test_kernels",
     "select_columns",
 ]

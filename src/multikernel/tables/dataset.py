@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from multikernel.files import DataError, near_matches
 from multikernel.tables.formats import Table, read_table
+from multikernel.tables.joined import read_tables
 from multikernel.tables.precomputed import find_kernels, kernels_to_training
 from multikernel.tables.selection import select_columns
 
@@ -19,15 +21,15 @@ USUAL_TARGETS = ("y", "y_train", "target", "label", "labels", "class", "classes"
 
 @dataclass(frozen=True)
 class Dataset:
-    """A classification task.
+    """A task: classification, or regression.
 
     Parameters
     ----------
     name : str
-        For titles: the file's name.
-    X : ndarray of shape (n, d), or (n, n, F) for precomputed kernels
+        For titles: the files' names.
+    X : ndarray of shape (n, d), or (n, n, F) for precomputed kernels or distances
     y : ndarray of shape (n,)
-        Labels, integers or text.
+        Labels, integers or text; floats to predict.
     views : dict of str to list of int
         Columns of X that belong together; empty for precomputed kernels.
     feature_names : list of str
@@ -36,6 +38,16 @@ class Dataset:
         Names of the precomputed kernels; empty for features.
     target : str
         Where the labels came from.
+    ids : list of str, optional
+        ID of each sample.
+    splits : list of pairs of index arrays, optional
+        Training and test samples, where the file has them.
+    is_table : bool
+        Whether X comes from columns of a table and not from an archive's arrays.
+    files : list of str
+        Views that were joined, in the order of their files.
+    distances : bool
+        Whether X holds distances and not kernels.
     """
 
     name: str
@@ -45,36 +57,46 @@ class Dataset:
     feature_names: list[str] = field(default_factory=list)
     kernel_names: list[str] = field(default_factory=list)
     target: str = "y"
+    ids: list[str] | None = None
+    splits: list[tuple[np.ndarray, np.ndarray]] | None = None
+    is_table: bool = False
+    files: list[str] = field(default_factory=list)
+    distances: bool = False
 
     @property
     def is_precomputed(self) -> bool:
-        """Whether X holds kernels and not features."""
+        """Whether X holds kernels, or distances, and not features."""
         return self.X.ndim == 3
 
     def describe(self) -> str:
         """One line for people: samples, features or kernels, classes."""
         what = (
-            f"{self.X.shape[2]} precomputed kernels"
+            f"{self.X.shape[2]} {'matrices of distances' if self.distances else 'precomputed kernels'}"
             if self.is_precomputed
             else f"{self.X.shape[1]} features in {len(self.views)} view{'s' * (len(self.views) != 1)}"
         )
-        return f"{self.name}: {len(self.y)} samples, {what}, {len(np.unique(self.y))} classes"
+        classes = "" if self.y.dtype.kind == "f" else f", {len(np.unique(self.y))} classes"
+        return f"{self.name}: {len(self.y)} samples, {what}{classes}"
 
 
 def read_dataset(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     target: str | None = None,
     views: Mapping[str, str] | None = None,
     drop: str | None = None,
     precomputed: bool | str | None = None,
+    distances: bool = False,
+    id: str | None = None,
+    split: tuple[str, str] | None = None,
+    regression: bool = False,
 ) -> Dataset:
-    """Read a task from a file.
+    """Read a task from a file, or from several.
 
     Parameters
     ----------
-    path : path
-        A .csv, .tsv, .parquet, .npz or .mat file.
+    path : path, or sequence of path
+        A .csv, .tsv, .parquet, .npz or .mat file; several are joined by ``id``, and each is a view by default.
     target : str, optional
         Column or array with the labels; by default one with a usual name, such as ``y`` or ``label``.
     views : mapping of str to str, optional
@@ -85,20 +107,34 @@ def read_dataset(
     precomputed : bool or str, optional
         Whether the arrays are kernels: of shape (F, n, n) or (n, n, F), or several of shape (n, n). By
         default this is seen from the shapes. A name picks one array of several.
+    distances : bool
+        Whether the matrices are distances, and not kernels.
+    id : str, optional
+        Column, or array, with the ID of each sample.
+    split : pair of str, optional
+        Arrays of an archive with the rows to train and to test on: numbers from 0, or from 1 if they reach the number
+        of samples, or masks; a row a split where they are two-way.
+    regression : bool
+        Whether the target is a number to predict, and not a class.
 
     Raises
     ------
     DataError
         When the file or what is asked of it cannot be used.
     """
-    table = read_table(path)
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    table = read_tables(paths, id)
     target = _target_name(table, target)
-    y = _labels(table, target)
-    name = Path(path).name
-    if table.is_archive and not views and precomputed is not False:
+    y = _numbers(table, target) if regression else _labels(table, target)
+    name = ", ".join(Path(path).name for path in paths)
+    splits = None if split is None else _take_splits(table, split, len(y))
+    known: dict[str, Any] = {"target": target, "ids": table.ids, "splits": splits}
+    precomputed = precomputed or distances or None
+    if table.is_archive and not views:
         kernels, kernel_names = find_kernels(table, target, len(y), precomputed)
         if kernels is not None:
-            return Dataset(name, kernels, y, kernel_names=kernel_names, target=target)
+            _check_diagonal(table, kernels, kernel_names, distances)
+            return Dataset(name, kernels, y, kernel_names=kernel_names, distances=distances, **known)
     if precomputed:
         raise DataError(f"{table.source}: precomputed kernels come from .npz or .mat files, not from a table")
     features = _feature_blocks(table, target, len(y), views)
@@ -114,12 +150,14 @@ def read_dataset(
         y,
         {view: [position[index] for index in members] for view, members in chosen.items()},
         names,
-        target=target,
+        is_table=not table.is_archive,
+        files=list(table.views),
+        **known,
     )
 
 
-def read_features(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[np.ndarray, Table]:
-    """Read the columns ``names``, in that order, whatever else the file holds: new samples for a model.
+def read_features(source: str | os.PathLike[str] | Table, names: Sequence[str]) -> tuple[np.ndarray, Table]:
+    """Read the columns ``names``, in that order, whatever else a file or table holds: new samples for a model.
 
     Returns
     -------
@@ -127,7 +165,7 @@ def read_features(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[n
     table : Table
         All of the file, where labels may be too.
     """
-    table = read_table(path)
+    table = source if isinstance(source, Table) else read_table(source)
     columns = {column: block for block in table.blocks for column in _block_columns(block, table.blocks[block])}
     missing = [name for name in names if name not in columns]
     if missing:
@@ -141,16 +179,58 @@ def read_features(path: str | os.PathLike[str], names: Sequence[str]) -> tuple[n
     return _matrix(table.source, blocks, list(names)), table
 
 
-def read_test_kernels(path: str | os.PathLike[str], n_kernels: int, n_train: int) -> np.ndarray:
+def read_test_kernels(source: str | os.PathLike[str] | Table, n_kernels: int, n_train: int) -> np.ndarray:
     """Read kernels between new and training samples, as (m, n_train, n_kernels)."""
-    return kernels_to_training(read_table(path), n_kernels, n_train)
+    table = source if isinstance(source, Table) else read_table(source)
+    return kernels_to_training(table, n_kernels, n_train)
 
 
-def labels_if_present(table: Table, target: str, n_samples: int) -> np.ndarray | None:
-    """Labels of new samples where the file has them, to score predictions."""
+def labels_if_present(table: Table, target: str, n_samples: int, *, regression: bool = False) -> np.ndarray | None:
+    """Labels, or numbers, of new samples where the file has them, to score predictions."""
     if target not in table.blocks or table.blocks[target].size != n_samples:
         return None
-    return _labels(table, target, minimum=1)
+    return _numbers(table, target) if regression else _labels(table, target, minimum=1)
+
+
+def _take_splits(table: Table, split: tuple[str, str], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of rows to train and to test on, taken out of the arrays of an archive."""
+    parts = []
+    for name in split:
+        if not table.is_archive or name not in table.blocks:
+            there = near_matches(name, list(table.blocks)) if table.is_archive else "it is a table"
+            raise DataError(f"{table.source} has no array {name!r} of rows for a split; {there}")
+        block = np.asarray(table.blocks.pop(name))
+        if block.dtype.kind not in "biu" and not (block.dtype.kind == "f" and (block == np.round(block)).all()):
+            raise DataError(f"{table.source}: the split {name!r} holds {block.dtype}, not row numbers or a mask")
+        block = block.reshape(1, -1) if block.size == max(block.shape, default=0) else block
+        masks = block.dtype.kind == "b"
+        parts.append([np.flatnonzero(row) if masks else row.astype(np.int64) for row in block])
+    if len(parts[0]) != len(parts[1]):
+        raise DataError(f"{table.source}: {split[0]!r} has {len(parts[0])} splits, {split[1]!r} has {len(parts[1])}")
+    rows = np.concatenate([row for part in parts for row in part])
+    first = 1 if len(rows) and rows.min() >= 1 and rows.max() == n_samples else 0  # as MATLAB counts
+    return [(train - first, test - first) for train, test in zip(*parts)]
+
+
+def _check_diagonal(table: Table, kernels: np.ndarray, names: list[str], distances: bool) -> None:
+    """Refuse distances that are taken for kernels, and the other way round."""
+    for f, name in enumerate(names):
+        is_zero = not np.diagonal(kernels[:, :, f]).any()
+        if is_zero and not distances and kernels[:, :, f].any():
+            raise DataError(
+                f"{table.source}: the diagonal of {name!r} is zero, as that of distances is, and no kernel's. If "
+                "these are distances D, --distances makes the kernels exp(-D / mean D)"
+            )
+        if distances and not is_zero:
+            raise DataError(f"{table.source}: the diagonal of {name!r} is not zero: these are no distances")
+
+
+def _numbers(table: Table, target: str) -> np.ndarray:
+    """The target as finite floats, shape (n,)."""
+    values = _one_each(table, target)
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{table.source}: the target {target!r} is not numeric: numbers are needed for regression")
+    return _complete(table, target, values.astype(np.float64), lambda y: ~np.isfinite(y))
 
 
 def _target_name(table: Table, target: str | None) -> str:
@@ -190,30 +270,46 @@ def _n_labels(block: np.ndarray) -> int:
 def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
     """Labels as integers where they are whole numbers, else as text; checked."""
     where = f"{table.source}: the target {target!r}"
-    values = np.asarray(table.blocks[target])
-    if values.ndim > 1 and values.size != max(values.shape):
-        raise DataError(f"{where} has shape {values.shape}: one label a sample is needed, not several")
-    values = values.ravel()
+    values = _one_each(table, target)
     if values.dtype.kind in "OUS":
-        y = np.array([str(value).strip() for value in values])
-        missing = y == ""
+        y = _complete(table, target, np.array([str(value).strip() for value in values]), lambda y: y == "")
     else:
-        y = values.astype(np.float64)
-        missing = ~np.isfinite(y)
-    if missing.any():
-        first = int(np.argmax(missing))
-        raise DataError(f"{where} is missing in {missing.sum()} of {len(y)} rows, first in row {first}: drop them")
+        y = _complete(table, target, values.astype(np.float64), lambda y: ~np.isfinite(y))
     if y.dtype.kind == "f":
         fraction = y != np.round(y)
         if fraction.any():
             example = y[np.argmax(fraction)]
-            raise DataError(f"{where} looks continuous ({example:g}): classes are needed, not measurements")
+            raise DataError(f"{where} looks continuous ({example:g}): classes are needed, or `fit --regression`")
         y = y.astype(np.int64)
     classes = np.unique(y)
     if len(classes) < minimum:
         raise DataError(f"{where} has only one class ({classes[0]}) in {len(y)} rows: two are needed to learn")
     if len(classes) > max(2, len(y) // 2):
         raise DataError(f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?")
+    return y
+
+
+def _one_each(table: Table, target: str) -> np.ndarray:
+    """The target as one value a sample, shape (n,)."""
+    where, values = f"{table.source}: the target {target!r}", np.asarray(table.blocks[target])
+    if values.dtype.kind not in "biufOUS":
+        raise DataError(f"{where} holds {values.dtype}, neither numbers nor text")
+    if values.ndim > 1 and values.size != max(values.shape):
+        raise DataError(f"{where} has shape {values.shape}: one label a sample is needed, not several")
+    if not values.size:
+        raise DataError(f"{where} has no entries: there is nothing to learn from")
+    return values.ravel()
+
+
+def _complete(table: Table, target: str, y: np.ndarray, is_missing: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The target, if it is missing nowhere."""
+    missing = is_missing(y)
+    if missing.any():
+        first = int(np.argmax(missing))
+        raise DataError(
+            f"{table.source}: the target {target!r} is missing in {missing.sum()} of {len(y)} rows, first in row "
+            f"{first}: drop them"
+        )
     return y
 
 
@@ -282,6 +378,13 @@ def _views(
             if target in selector.split(","):
                 raise DataError(f"view {name!r}: {target!r} is the target and cannot be a feature")
         chosen = {name: select_columns(selector, columns, groups) for name, selector in views.items()}
+    elif table.views:  # a view a file
+        position = {name: k for k, name in enumerate(columns)}
+        of_files = {
+            view: [i for name in members for i in groups.get(name, [position[name]] if name in position else [])]
+            for view, members in table.views.items()
+        }
+        chosen = {view: members for view, members in of_files.items() if members}  # one may hold the target alone
     else:
         chosen = dict(groups) if groups else {"all": list(range(len(columns)))}
     kept = {name: [i for i in members if i not in dropped] for name, members in chosen.items()}

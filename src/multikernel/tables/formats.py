@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,27 @@ class Table:
         A column of a table is an array of shape (n,); an archive's arrays keep the shape they have.
     is_archive : bool
         Whether the arrays come from an archive, where lengths and meanings are free.
+    ids : list of str, optional
+        ID of each sample.
+    views : dict of str to list of str
+        Columns by the file that they come from, where there are several.
     """
 
     source: str
     blocks: dict[str, np.ndarray]
     is_archive: bool = False
+    ids: list[str] | None = None
+    views: dict[str, list[str]] = field(default_factory=dict)
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str], *, text: str | None = None) -> Table:
     """Read a file by its ending: .csv, .tsv, .parquet, .npz or .mat.
+
+    Parameters
+    ----------
+    path : path
+    text : str, optional
+        A column of a text file that is not to be read as numbers: IDs such as 007.
 
     Raises
     ------
@@ -47,6 +59,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     if path.is_dir():
         raise DataError(f"{path} is a folder, not a file")
     if not path.exists():
+        if path.is_symlink():
+            raise DataError(f"{path} is a link that leads nowhere, to {os.readlink(path)}")
         raise DataError(f"there is no file {path}" + _similar_files(path))
     reader = READERS.get(path.suffix.lower())
     if reader is None:
@@ -54,7 +68,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty (0 bytes)")
     try:
-        return reader(path)
+        return _read_delimited(path, text) if reader is _read_delimited else reader(path)
     except PermissionError:
         raise DataError(f"{path} cannot be read: permission denied") from None
 
@@ -71,7 +85,7 @@ def _similar_files(path: Path) -> str:
     return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
-def _read_delimited(path: Path) -> Table:
+def _read_delimited(path: Path, text_column: str | None = None) -> Table:
     """Read a text table with a header line; the columns become float64 where every entry is a number."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -82,12 +96,18 @@ def _read_delimited(path: Path) -> Table:
     lines = text.splitlines(keepends=True)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(next((x for x in lines if x.strip()), ""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    usual = csv.field_size_limit(max(len(text), 1))  # no field is too long: memory holds the file already
     try:
         header, rows = _header_and_rows(path, reader)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}; the file may be truncated") from None
-    columns = zip(*rows) if rows else ([] for _ in header)
-    return Table(str(path), {name: _typed(list(column)) for name, column in zip(header, columns)})
+    finally:
+        csv.field_size_limit(usual)
+    columns = [list(column) for column in zip(*rows)]
+    return Table(
+        str(path),
+        {name: np.array(c, dtype=object) if name == text_column else _typed(c) for name, c in zip(header, columns)},
+    )
 
 
 def _delimiter(header: str) -> str:
