@@ -186,11 +186,12 @@ def test_charts_have_a_description_for_those_who_do_not_see_them(opened):
 
 def test_the_table_shows_every_method(opened):
     text = opened.evaluate("document.querySelector('#results-table').innerText")
-    for title in ("Average kernel SVM", "Product kernel SVM", "Best single kernel SVM"):
+    for title in ("Most frequent class", "Average kernel SVM", "Best single kernel SVM"):
         assert title in text
-    assert text.count("±") == 2
-    # linear kernels of centred data have negative entries, which the product refuses: its row says so
-    assert "negative" in opened.evaluate("document.querySelector('#results-table .failed').innerText")
+    assert text.count("±") == 3
+    # linear kernels of centred data have negative entries, so that the product does not apply
+    assert "Product" not in text
+    assert "negative" in opened.evaluate("document.querySelector('.left-out').innerText")
 
 
 def test_the_page_is_not_wider_than_the_screen(opened):

@@ -74,10 +74,12 @@ def test_compare_prints_a_table_and_writes_a_page_and_json(run, flowers):
     )
     assert code == 0, err
     lines = out.splitlines()
-    assert lines[0].split() == ["method", "accuracy", "fit", "time", "gap", "kernels", "memory", "parameters"]
-    assert lines[1].startswith("Average kernel SVM")
-    assert "±" in lines[1]
-    assert "6 of 6" in lines[1]
+    scores = ["accuracy", "balanced", "accuracy", "AUC"]
+    assert lines[0].split() == ["method", *scores, "fit", "time", "gap", "kernels", "memory", "parameters"]
+    assert lines[1].startswith("Most frequent class")
+    assert lines[2].startswith("Average kernel SVM")
+    assert "±" in lines[2]
+    assert "6 of 6" in lines[2]
     page = Path("report.html").read_text(encoding="utf-8")
     assert "virginica" in page
     assert "multikernel compare --data" in page
@@ -134,7 +136,7 @@ def test_methods_and_bandwidths_are_chosen(run, flowers):
         *("--methods", "average", "--kernels", "rbf", "--bandwidths", "0.5,1,2"),
     )
     assert code == 0
-    assert len(out.splitlines()) == 2
+    assert len(out.splitlines()) == 3
     names = json.loads(Path("all.json").read_text(encoding="utf-8"))["kernel_names"]
     assert names == ["rbf(0.5*mean) on all", "rbf(mean) on all", "rbf(2*mean) on all"]
 
@@ -155,7 +157,7 @@ def test_a_model_is_fitted_saved_described_and_used(run, flowers, tmp_path):
     assert "accuracy 9" in err
     code, out, _ = run("info", "model.mkl")
     assert code == 0
-    assert "class: KernelAverageClassifier" in out
+    assert "class: StandardScaler, KernelAverageClassifier" in out
     assert "rbf(mean) on petals" in out
     code, out, _ = run("info", "model.mkl", "--json")
     assert json.loads(out)["target"] == "species"
@@ -261,7 +263,8 @@ def test_a_command_does_not_overwrite_what_it_reads_or_writes(run, flowers, argu
     target = [] if arguments[0] == "predict" else ["-t", "species", "-C", "1"]
     code, out, err = run(*arguments, *target)
     assert (code, out) == (2, "")
-    assert err.startswith(f"multikernel: error: {message}")
+    assert f"multikernel {arguments[0]}: error: {message}" in err
+    assert err.startswith(f"usage: multikernel {arguments[0]} ")
     assert {path: path.read_bytes() for path in map(Path, os.listdir("."))} == before
 
 
@@ -332,7 +335,7 @@ def test_when_every_method_fails_the_reasons_are_shown_and_the_code_is_1(run, fl
     code, out, err = run("compare", "-d", flowers, "-t", "species", "--methods", "average", "--no-single")
     assert code == 1
     assert "RuntimeError: broken on purpose" in out
-    assert "every method failed" in err
+    assert "no method could be fitted" in err
 
 
 def test_unexpected_errors_are_one_line_unless_the_traceback_is_asked_for(run, flowers, monkeypatch):
@@ -402,7 +405,7 @@ def test_kernels_of_very_different_size_earn_a_remark_unless_quiet(run, uneven):
     sizes = np.diagonal(uneven[0], axis1=1, axis2=2)[:, :60].mean(axis=1)
     assert f"remark: kernels differ in size by a factor of {sizes[1] / sizes[0]:.0e}" in err
     assert "for 'K[1]'" in err
-    assert "--normalize cosine" in err
+    assert "--normalize variance" in err
     assert run(*command, "--quiet")[2] == ""
     assert "remark" not in run(*command, "--normalize", "trace")[2]
     rng = np.random.default_rng(0)

@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from multikernel import KernelAverageClassifier
 from multikernel.compare import Comparison, KernelResult, MethodResult, compare
 from multikernel.compare.memory import can_measure, peak_memory
 from multikernel.compare.results import spread
+from multikernel.compare.scores import balanced_accuracy, roc_auc
 from multikernel.compare.table import cells, parameters, seconds, size, text_table
 from multikernel.datasets import make_views
 from multikernel.estimators import registry
 from multikernel.files import DataError
+from multikernel.kernels import RBF, Linear
 
 
 class Spy(ClassifierMixin, BaseEstimator):
@@ -164,6 +167,22 @@ def test_a_method_that_fails_says_why_and_the_others_go_on(spy):
     assert len(average.scores) == 2
     assert result.best() is average
     assert "no luck today" in text_table(result)
+
+
+@pytest.mark.parametrize(("linear", "why"), [(0.0, "not positive semi-definite"), (-2.0, "negative entries")])
+def test_a_method_that_does_not_apply_is_left_out_and_says_why(linear, why):
+    points = np.linspace(0.0, 3.0, 24) + linear
+    kernels = np.stack([np.outer(points, points), 1.0 + np.outer(points, points) ** 3], axis=-1)
+    result = compare(kernels, LABELS, methods=["product", "average"], cv=2, single_kernels=False)
+    product, average = result.methods
+    assert (product.error, product.scores, product.notes) == (None, [], [])
+    assert why in product.left_out
+    assert "\n" not in product.left_out
+    assert len(average.scores) == 2
+    plain, grey = text_table(result), text_table(result, grey=True)
+    assert plain.splitlines()[-1] == f"Product kernel SVM is left out: {product.left_out}"
+    assert grey.splitlines()[-1] == f"\033[90m{plain.splitlines()[-1]}\033[0m"
+    assert "failed" not in plain
 
 
 @pytest.mark.parametrize("kind", [ValueError, DataError])
@@ -318,4 +337,90 @@ def test_a_method_that_was_not_reached_has_a_row():
     comparison = Comparison(
         "d", ["a", "b"], ["k"], "p", 1, methods=[MethodResult("m", "M")], kernels=[KernelResult("k")]
     )
-    assert cells(comparison, comparison.methods[0])[:2] == ("M", "not run")
+    row = cells(comparison, comparison.methods[0])
+    assert (row["method"], row["accuracy"]) == ("M", "not run")
+
+
+# -- scores beside accuracy ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    """Three quarters of the samples are of one class, and nothing tells the classes apart."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(80) % 4 == 0, "rare", "usual")
+    return rng.normal(size=(80, 3)), y
+
+
+def test_noise_is_no_better_than_the_most_frequent_class_and_the_result_says_so(uneven):
+    X, y = uneven
+    found = compare(X, y, [RBF()], methods=["average"], cv=4, grid={"C": [1e-3]}, single_kernels=False)
+    assert found.baseline.scores == [0.75] * 4
+    assert found.baseline.metrics["balanced_accuracy"] == [0.5] * 4
+    assert found.baseline.metrics["roc_auc"] == [0.5] * 4
+    assert found.methods[0].scores == [0.75] * 4
+    assert any("60 of 80 samples are of class 'usual', 20 of 'rare'" in remark for remark in found.remarks)
+    assert any("no method is better" in remark for remark in found.remarks)
+    lines = text_table(found).splitlines()
+    assert lines[0].split()[:5] == ["method", "accuracy", "balanced", "accuracy", "AUC"]
+    assert lines[1].startswith("Most frequent class  75.0 ± 0.0 %  50.0 %")
+    assert found.to_dict()["baseline"]["metrics"]["accuracy"] == [0.75] * 4
+
+
+def test_scores_are_those_of_scikit_learn(views):
+    split = StratifiedShuffleSplit(1, test_size=0.4, random_state=3)
+    train, test = next(split.split(views.X, views.y))
+    for labels in (views.y, np.array(["a", "b", "c"])[np.arange(60) % 3]):
+        model = KernelAverageClassifier(views.kernels).fit(views.X[train], labels[train])
+        scores, y = model.decision_function(views.X[test]), labels[test]
+        if scores.ndim == 1:
+            area = roc_auc_score(y == model.classes_[1], scores)
+        else:
+            area = roc_auc_score(np.equal.outer(y, model.classes_), scores, average="macro")
+        assert roc_auc(model, views.X[test], y) == pytest.approx(area)
+        expected = balanced_accuracy_score(y, model.predict(views.X[test]))
+        assert balanced_accuracy(model, views.X[test], y) == pytest.approx(expected)
+
+
+def test_parameters_are_chosen_and_methods_ranked_by_the_score_that_is_asked_for(uneven):
+    X, y = uneven
+    X = X + 1.5 * (y == "rare")[:, None]
+    settings = {"methods": ["average", "best"], "cv": 3, "grid": {"C": [1e-3, 1.0]}, "class_weight": "balanced"}
+    found = compare(X, y, [RBF(), Linear()], scoring="balanced_accuracy", **settings)
+    for method in found.methods:
+        assert method.scores == method.metrics["balanced_accuracy"]
+        assert method.score > 0.6
+    assert found.kernels[0].scores == found.kernels[0].metrics["balanced_accuracy"]
+    assert found.remarks == []
+    assert "class weights balanced" in found.protocol
+    with pytest.raises(DataError, match="did you mean 'roc_auc'"):
+        compare(X, y, [RBF()], scoring="roc_acu", **settings)
+
+
+def test_splits_can_be_given(views):
+    train, test = np.arange(0, 60, 2), np.arange(1, 60, 2)
+    settings = {"methods": ["average"], "grid": {"C": [1.0]}, "single_kernels": False}
+    found = compare(views.X, views.y, views.kernels, cv=[(train, test)], **settings)
+    alone = KernelAverageClassifier(views.kernels, C=1.0).fit(views.X[train], views.y[train])
+    assert found.methods[0].scores == [alone.score(views.X[test], views.y[test])]
+    assert found.protocol.startswith("1 given split (30 training and 30 test samples)")
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ([0, 1, 2, 3], [3, 4], "1 samples of a split are for training and for testing, first row 3"),
+        ([0, 1, 2, 99], [4, 5], "reach from 0 to 99, but rows are numbered from 0 to 23"),
+        ([0, 2, 4], [1, 3], "two samples of two classes"),
+        ([0.5, 1.0], [2, 3], "not row numbers"),
+    ],
+)
+def test_splits_that_make_no_sense_are_refused(train, test, message):
+    with pytest.raises(DataError, match=message):
+        compare(marked_kernels(24), LABELS, cv=[(np.array(train), np.array(test))])
+
+
+def test_time_and_memory_of_fits_are_limited(views):
+    settings = {"methods": ["mkl"], "cv": 2, "grid": {"C": [1.0]}, "single_kernels": False}
+    found = compare(views.X, views.y, views.kernels, max_time=1e-9, memory=10_000, **settings)
+    assert any("max_time was reached" in note for note in found.methods[0].notes)

@@ -136,6 +136,14 @@ def test_a_method_that_failed_later_keeps_its_scores():
     assert "80.0 ±" in page
 
 
+def test_a_method_that_does_not_apply_is_left_out_with_a_line_below_the_table():
+    page = render(comparison(method(), method(name="b", title="Other", scores=[], left_out="no & never")))
+    assert '<p class="note left-out">Other is left out: no &amp; never</p>' in page
+    assert 'scope="row">Other' not in page
+    page = render(comparison(method(scores=[0.8], left_out="no more")))
+    assert "1 of 2 splits: no more" in page
+
+
 def test_when_all_failed_the_page_is_still_a_page():
     failed = MethodResult("a", "A", error="ValueError: bad")
     checker = Checker(render(comparison(failed, kernels=[])))
@@ -151,7 +159,7 @@ def test_an_interrupted_comparison_says_so():
 def test_methods_without_a_dual_have_no_curve_and_a_dash():
     page = render(comparison(method(gaps=[math.nan, math.nan], history=[])))
     assert "there is no course to show" in page
-    assert 'data-label="Gap">–<' in page
+    assert 'data-label="Gap" class="none">–<' in page
 
 
 def test_a_gap_of_zero_and_a_single_point_can_be_drawn():

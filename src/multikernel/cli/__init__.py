@@ -20,16 +20,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     options.command_line = arguments
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _remark  # type: ignore[assignment]
+            if options.quiet:
+                warnings.simplefilter("ignore")
             code = options.run(options)
         sys.stdout.flush()
         return code
     except UsageError as error:
-        _complain(error)
+        options.parser.print_usage(sys.stderr)
+        print(f"{options.parser.prog}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nmultikernel: interrupted; nothing was written", file=sys.stderr)
@@ -41,8 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.traceback:
             raise
-        _complain(error if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}")
+        _complain(_in_words(error))
         return 1
+
+
+def _in_words(error: Exception) -> str:
+    """What went wrong: errors about data and files explain themselves, others say what they are."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
 
 
 def _remark(message: object, *_where: object) -> None:

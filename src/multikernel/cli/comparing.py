@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multikernel.cli.task import Task
+    from multikernel.compare.tuning import Split
 
 
 def run_compare(options: argparse.Namespace) -> int:
-    """Compare, print the table, write the page; 130 if interrupted, 1 if every method failed."""
+    """Compare, print the table, write the page; 130 if interrupted, 1 if no method could be fitted."""
     import multikernel.estimators  # noqa: F401 (methods register themselves)
     from multikernel.cli.parser import known_names
     from multikernel.cli.progress import ProgressBar
-    from multikernel.cli.task import check_outputs, grid_of, read_task, scale_remark, steps_of
+    from multikernel.cli.task import check_outputs, grid_of, memory_of, read_task, scale_remarks, steps_of
     from multikernel.compare import compare
     from multikernel.estimators.registry import available
 
-    methods = known_names(options.methods, list(available()), "method") if options.methods else None
-    grid, steps = grid_of(options), steps_of(options)
+    methods = None if options.methods is None else known_names(options.methods, list(available()), "method")
+    grid, steps, memory = grid_of(options), steps_of(options), memory_of(options)
     check_outputs({"--output": options.output, "--json": options.json}, {"--data": options.data})
     task = read_task(options)
     if not options.quiet:
         print(f"{task.name}: {task.description}", file=sys.stderr)
-        remark = scale_remark(task) if steps is None else None
-        if remark:
+        for remark in scale_remarks(task, steps):
             print(remark, file=sys.stderr)
     with ProgressBar(options.quiet) as progress:
         comparison = compare(
@@ -33,7 +38,7 @@ def run_compare(options: argparse.Namespace) -> int:
             task.y,
             task.kernels,
             methods=methods,
-            cv=options.cv or 5,
+            cv=_splits(task) or options.cv or 5,
             test_size=_test_size(options, len(task.y)),
             inner_cv=options.inner_cv,
             grid=grid,
@@ -41,12 +46,23 @@ def run_compare(options: argparse.Namespace) -> int:
             single_kernels=not options.no_single,
             kernel_names=task.kernel_names,
             random_state=options.seed,
+            scoring=options.scoring,
+            class_weight=options.class_weight,
+            max_time=options.max_time,
+            memory=memory,
+            scale=task.scale,
+            psd=options.psd,
             progress=progress,
-            data=task.name[:1].upper() + task.name[1:] if options.data is None else task.name,
+            data=task.name[:1].upper() + task.name[1:] if not options.data else task.name,
             description=task.description,
             command=shlex.join(["multikernel", *options.command_line]),
         )
     return _finish(comparison, options)
+
+
+def _splits(task: Task) -> list[Split] | None:
+    """Splits that the file gives, if it was asked."""
+    return None if task.data is None else task.data.splits
 
 
 def _test_size(options: argparse.Namespace, n_samples: int) -> float | None:
@@ -64,7 +80,11 @@ def _finish(comparison, options: argparse.Namespace) -> int:
 
     anything = comparison.best() is not None
     if anything or not comparison.interrupted:
-        print(text_table(comparison))
+        grey = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        print(text_table(comparison, grey=grey), flush=True)
+        for remark in [] if options.quiet else comparison.remarks:
+            print(f"remark: {remark}", file=sys.stderr)
+    if anything:
         write_report(comparison, options.output)
         if options.json:
             text = json.dumps(comparison.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
@@ -76,6 +96,6 @@ def _finish(comparison, options: argparse.Namespace) -> int:
         print(f"multikernel: interrupted; {kept}", file=sys.stderr)
         return 130
     if not anything:
-        print("multikernel: error: every method failed; the reasons are above", file=sys.stderr)
+        print("multikernel: error: no method could be fitted; the reasons are above", file=sys.stderr)
         return 1
     return 0

@@ -52,6 +52,8 @@ def _data(path: str) -> dict[str, Any]:
             values = np.unique(block.astype(str))
             examples = ", ".join(values[:4]) + (" …" if len(values) > 4 else "")
             blocks[name] = f"text {block.shape}, {len(values)} values: {examples}"
+        elif block.dtype.kind not in "biuf" or not block.size:
+            blocks[name] = f"{block.dtype} {block.shape}"
         else:
             missing = int((~np.isfinite(block)).sum()) if block.dtype.kind == "f" else 0
             low, high = (np.nanmin(block), np.nanmax(block)) if missing < block.size else (np.nan, np.nan)
@@ -61,15 +63,16 @@ def _data(path: str) -> dict[str, Any]:
 
 
 def _model(path: str) -> dict[str, Any]:
+    from multikernel.cli.models import steps_of_model
     from multikernel.compare.trial import relative_gap, weight_shares
     from multikernel.persistence import load, read_manifest
 
     manifest = read_manifest(path)
-    model = load(path)
+    *transformers, model = steps_of_model(load(path))
     names, shares = manifest["metadata"].get("kernel_names") or list(model.kernel_names_), weight_shares(model)
     facts: dict[str, Any] = {
         "file": path,
-        "class": manifest["class"],
+        "class": ", ".join(type(step).__name__ for step in (*transformers, model)),
         "format": manifest["format"],
         "written by": manifest["versions"],
         "parameters": {

@@ -6,68 +6,125 @@ import argparse
 import csv
 import io
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multikernel.cli.parser import UsageError, known_names
 from multikernel.files import DataError
 
 if TYPE_CHECKING:
     from multikernel.cli.task import Task
+    from multikernel.compare.tuning import Choice
+    from multikernel.estimators.registry import Method
     from multikernel.tables import Table
 
 
 def run_fit(options: argparse.Namespace) -> int:
     """Choose parameters, fit on all samples, write the model."""
-    import multikernel.estimators  # noqa: F401 (methods register themselves)
-    from multikernel.cli.parser import known_names
-    from multikernel.cli.task import check_outputs, grid_of, read_task, scale_remark, steps_of
+    from multikernel.cli.task import check_outputs, grid_of, memory_of, read_task, scale_remarks, steps_of
     from multikernel.compare.interruption import Interruption
-    from multikernel.compare.tuning import tune
-    from multikernel.estimators.registry import available
+    from multikernel.compare.stacks import make_scaler
     from multikernel.persistence import save
 
-    known = available()
-    method = known[known_names(options.method, list(known), "method")[0]]
-    grid, steps = grid_of(options), steps_of(options)
+    method = _method(options)
+    grid, steps, memory = grid_of(options), steps_of(options), memory_of(options)
     check_outputs({"--output": options.output}, {"--data": options.data})
     task = read_task(options)
     say = _remarks(options.quiet)
     say(f"{task.name}: {task.description}")
-    if steps is None and not options.quiet and (remark := scale_remark(task)):
+    for remark in [] if options.quiet else scale_remarks(task, steps):
         say(remark)
-    fixed = {} if steps is None else {"normalize": steps}
     with Interruption() as interruption:
-        choice = tune(
-            method,
-            task.X,
-            task.y,
-            task.kernels,
-            grid=grid,
-            inner_cv=options.inner_cv,
-            random_state=options.seed,
-            normalize=steps,
-        )
+        prepared = {"psd": options.psd, "memory": memory, "normalize": steps}
+        choice = _tuned(method, task, grid, prepared, options)
         interruption.check()
         if choice.score is not None:
             shown = ", ".join(f"{name}={value:g}" for name, value in choice.parameters.items())
-            say(f"{shown} chosen by {options.inner_cv}-fold validation (accuracy {100 * choice.score:.1f} %)")
-        model = method.make(task.kernels, **fixed, **choice.parameters).fit(task.X, task.y)
+            score = _score_text(choice.score, "R²" if options.regression else options.scoring)
+            say(f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
+        fixed = {name: value for name, value in prepared.items() if value is not None}
+        model = method.make(task.kernels, **fixed, **choice.parameters)
+        scaler = make_scaler(task.scale)
+        if scaler is not None:
+            from sklearn.pipeline import Pipeline
+
+            model = Pipeline([("scale", scaler), ("model", model)])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "columns of kernel", UserWarning)  # remarked on above
+            model.fit(task.X, task.y)
         interruption.check()  # a fit that was interrupted returns what it has: not to be kept as a model
-    metadata = {
-        "method": method.name,
-        "data": task.name,
-        "target": task.target,
-        "columns": task.columns,
-        "kernel_names": task.kernel_names,
-        "n_samples": len(task.y),
-    }
-    save(model, options.output, metadata=metadata)
-    accuracy = float(np.mean(model.predict(_known_samples(task)) == task.y))
-    say(f"{method.title} fitted on {len(task.y)} samples (accuracy on them {100 * accuracy:.1f} %)")
+    save(model, options.output, metadata=_metadata(method, task, options))
+    score = _success(model.predict(_known_samples(task)), task.y, options.regression)
+    say(f"{method.title} fitted on {len(task.y)} samples; on these, {score}")
     say(f"model: {options.output}")
     return 0
+
+
+def _method(options: argparse.Namespace) -> Method:
+    """The method to fit, with what the options say about it."""
+    from multikernel.compare.scores import METRICS
+    from multikernel.compare.tuning import configured
+    from multikernel.estimators.registry import Method, available
+
+    if options.regression:
+        for option in ("method", "scoring", "class_weight"):
+            if option in getattr(options, "given", ()):
+                raise UsageError(
+                    f"--{option.replace('_', '-')} is for classification: leave it out with --regression"
+                )
+        from multikernel import SVRGMKLRegressor
+
+        grid = {"C": (0.1, 1.0, 10.0, 100.0)}
+        method = Method("svrg-regression", "SVRG-MKL regression", SVRGMKLRegressor, grid=grid)
+        return configured(method, max_time=options.max_time)
+    known = available()
+    names = known_names("average" if options.method is None else options.method, list(known), "method")
+    if len(names) > 1:
+        raise UsageError(f"--method {options.method}: one method is fitted; compare runs several")
+    score = None if options.scoring == "accuracy" else METRICS[options.scoring]
+    settings = {"class_weight": options.class_weight, "max_time": options.max_time, "scoring": score}
+    return configured(known[names[0]], **settings)
+
+
+def _tuned(method: Method, task: Task, grid: Any, prepared: Mapping[str, Any], options: argparse.Namespace) -> Choice:
+    """Parameters chosen by validation on folds of all samples; ``prepared`` says how kernels are."""
+    from multikernel.compare.scores import METRICS, r_squared
+    from multikernel.compare.stacks import training_stack
+    from multikernel.compare.tuning import Choice, candidates, choose, inner_folds
+    from multikernel.gram import gram_stack
+
+    tried = candidates(method, grid)
+    if len(tried) == 1:
+        return Choice(tried[0])
+    X: Any = task.X
+    if isinstance(task.kernels, str):
+        checks = "raise" if options.psd == "raise" else "ignore"
+        X = gram_stack(X, memory=prepared["memory"], psd=checks)
+    stack = training_stack(X, task.kernels, scale=task.scale, **prepared)
+    folds = inner_folds(task.y, options.inner_cv, options.seed, regression=options.regression)
+    score = r_squared if options.regression else METRICS[options.scoring]
+    return choose(method, tried, stack, task.y, folds, score=score)
+
+
+def _metadata(method: Method, task: Task, options: argparse.Namespace) -> dict[str, Any]:
+    """What the model file says beside the model, for people and for ``predict``."""
+    data = task.data
+    assert data is not None
+    return {
+        "method": method.name,
+        "data": task.name,
+        "target": data.target,
+        "columns": data.feature_names,
+        "kernel_names": task.kernel_names,
+        "n_samples": len(task.y),
+        "id": options.id,
+        "files": data.files,
+        "n_matrices": data.X.shape[2] if data.is_precomputed else None,
+        "regression": options.regression,
+    }
 
 
 def run_predict(options: argparse.Namespace) -> int:
@@ -76,22 +133,43 @@ def run_predict(options: argparse.Namespace) -> int:
     from multikernel.files import write_text
     from multikernel.persistence import load, read_manifest
 
-    check_outputs({"--output": options.output}, {"MODEL": options.model, "--data": options.data})
+    check_outputs({"--output": options.output}, {"MODEL": [options.model], "--data": options.data})
     metadata = read_manifest(options.model)["metadata"]
     model = load(options.model)
-    X, y = _new_samples(model, metadata, options.data)
+    table = _read_new(options, metadata)
+    X = _new_samples(model, metadata, table)
     labels = model.predict(X)
-    text = _csv(model, X, labels, options.scores)
+    ids = {options.id or metadata.get("id"): table.ids} if table.ids else {}
+    columns = {**ids, "prediction": labels, **_extra_columns(model, X, options)}
     say = _remarks(options.quiet)
     if options.output:
-        write_text(options.output, text)
+        write_text(options.output, _csv(columns))
         say(f"predictions of {len(labels)} samples: {options.output}")
     else:
-        sys.stdout.write(text)
+        sys.stdout.write(_csv(columns))
+    y = _known_labels(table, metadata, len(labels))
     if y is not None:
-        right = int(np.sum(labels.astype(str) == y.astype(str)))
-        say(f"accuracy {100 * right / len(y):.1f} % ({right} of {len(y)} samples)")
+        say(_success(labels, y, bool(metadata.get("regression"))))
     return 0
+
+
+def steps_of_model(model: Any) -> list[Any]:
+    """Transformers of a pipeline, and the estimator at its end; the estimator alone if it is one."""
+    return [step for _, step in getattr(model, "steps", [])] or [model]
+
+
+def _success(predicted: np.ndarray, y: np.ndarray, regression: bool) -> str:
+    """How good predictions are, in few words."""
+    if regression:
+        error = float(np.sqrt(np.mean((predicted - y) ** 2)))
+        return f"R² {1.0 - error**2 / max(float(np.var(y)), 1e-300):.3f}, root mean square error {error:.4g}"
+    right = int(np.sum(predicted.astype(str) == y.astype(str)))
+    return f"accuracy {100 * right / len(y):.1f} % ({right} of {len(y)} samples)"
+
+
+def _score_text(score: float, name: str) -> str:
+    """A score of validation with its name."""
+    return f"R² {score:.3f}" if name == "R²" else f"{name.replace('_', ' ')} {100 * score:.1f} %"
 
 
 def _known_samples(task: Task) -> Any:
@@ -106,22 +184,45 @@ def _remarks(quiet: bool):
     return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr))
 
 
-def _new_samples(model: Any, metadata: dict[str, Any], path: str) -> tuple[Any, np.ndarray | None]:
-    """What the model needs from a file, and the labels if the file has them."""
-    from multikernel.tables import read_features, read_table, read_test_kernels
+def _read_new(options: argparse.Namespace, metadata: dict[str, Any]) -> Table:
+    """The files of new samples, joined as those of the training samples were."""
+    from multikernel.tables import read_tables
+
+    files = metadata.get("files") or []
+    if len(options.data) != max(len(files), 1):
+        named = f"{len(files)} files ({', '.join(files)})" if files else "one file"
+        raise DataError(
+            f"the model was fitted on {named}, and --data gives {len(options.data)}: give as many, in the same order"
+        )
+    known, asked = metadata.get("id"), options.id
+    return read_tables(options.data, asked or known, names=files or None, needs_id=bool(files or asked))
+
+
+def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
+    """What the model needs of a table."""
+    from sklearn.utils import get_tags
+
+    from multikernel.tables import read_features, read_test_kernels
+
+    estimator = steps_of_model(model)[-1]
+    if not get_tags(estimator).input_tags.pairwise:
+        return read_features(table, _columns(estimator, metadata))[0]
+    n_samples = metadata.get("n_samples") or getattr(estimator, "n_features_in_", None)
+    if n_samples is None:
+        raise DataError("the model does not say how many samples it was trained on: write it by multikernel fit")
+    count = metadata.get("n_matrices") or len(estimator.kernel_names_)
+    kernels = read_test_kernels(table, count, int(n_samples))
+    return _with_self_similarity(kernels, table, estimator) if isinstance(estimator.kernels, str) else kernels
+
+
+def _known_labels(table: Table, metadata: dict[str, Any], n_samples: int) -> np.ndarray | None:
+    """Labels of new samples, if the files have them."""
     from multikernel.tables.dataset import labels_if_present
 
-    if isinstance(model.kernels, str) and model.kernels == "precomputed":
-        n_samples = metadata.get("n_samples") or getattr(model, "n_features_in_", None)
-        if n_samples is None:
-            raise DataError("the model does not say how many samples it was trained on: write it by multikernel fit")
-        kernels = read_test_kernels(path, len(model.kernel_names_), int(n_samples))
-        table = read_table(path)
-        X = _with_self_similarity(kernels, table, model)
-    else:
-        X, table = read_features(path, _columns(model, metadata))
     target = metadata.get("target")
-    return X, labels_if_present(table, target, len(X)) if target else None
+    if not target:
+        return None
+    return labels_if_present(table, target, n_samples, regression=bool(metadata.get("regression")))
 
 
 def _with_self_similarity(kernels: np.ndarray, table: Table, model: Any) -> Any:
@@ -155,19 +256,31 @@ def _columns(model: Any, metadata: dict[str, Any]) -> list[str]:
     return [str(name) for name in names]
 
 
-def _csv(model: Any, X: Any, labels: np.ndarray, with_scores: bool) -> str:
-    """Predictions as csv, with decision values if asked for."""
+def _extra_columns(model: Any, X: Any, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """Decision values and probabilities by class, where they are asked for."""
+    columns: dict[str, np.ndarray] = {}
+    for asked, function, name in (
+        (options.scores, "decision_function", "score"),
+        (options.proba, "predict_proba", "probability"),
+    ):
+        if not asked:
+            continue
+        if not hasattr(model, function):
+            kind = type(steps_of_model(model)[-1]).__name__
+            regressor = not hasattr(model, "classes_")
+            advice = "it predicts numbers" if regressor else "fit with --method svrg for probabilities"
+            raise DataError(f"the model, of {kind}, has no {function}: {advice}")
+        values = np.asarray(getattr(model, function)(X))
+        # two classes have one score: positive values speak for the second
+        classes = model.classes_ if values.ndim > 1 else model.classes_[1:]
+        columns |= {f"{name}_{label}": column for label, column in zip(classes, np.atleast_2d(values.T))}
+    return columns
+
+
+def _csv(columns: Mapping[Any, Any]) -> str:
+    """Columns as csv; floats with all their digits."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    if not with_scores:
-        writer.writerow(["prediction"])
-        writer.writerows([label] for label in labels)
-        return stream.getvalue()
-    scores = model.decision_function(X)
-    if scores.ndim == 1:  # two classes: positive values speak for the second
-        scores, names = scores[:, None], [f"score_{model.classes_[1]}"]
-    else:
-        names = [f"score_{label}" for label in model.classes_]
-    writer.writerow(["prediction", *names])
-    writer.writerows([label, *map(repr, row)] for label, row in zip(labels, scores.tolist()))
+    writer.writerow(columns)
+    writer.writerows(zip(*(np.asarray(values).tolist() for values in columns.values())))
     return stream.getvalue()

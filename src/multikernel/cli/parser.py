@@ -1,9 +1,10 @@
-"""Options of the command line; the work is in the other files, imported when it is called for."""
+"""Options of the command line, as tables; the work is in the other files, imported when it is called for."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from multikernel.versions import multikernel_version
@@ -19,6 +20,8 @@ examples:
       all methods on the embedded digits data, 4 views x 3 kernels; writes report.html
   multikernel compare --data flowers.csv --target species --view petals=petal_* --view sepals=0:2
       one kernel of each family per view, on columns of a table
+  multikernel compare --data rna.csv --data protein.csv --id patient --target subtype
+      a view a file, joined by the IDs of the samples
   multikernel compare --data kernels.npz --methods average,best --test-size 0.3
       precomputed kernels, an array of shape (F, n, n) or (n, n, F) beside the labels y
   multikernel fit --data flowers.csv --target species --method average --output flowers.mkl
@@ -27,186 +30,6 @@ examples:
   multikernel reproduce flower17 --quick
       an experiment of the papers, on the archives in the folder that MULTIKERNEL_DATA names
 """
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all subcommands."""
-    parser = argparse.ArgumentParser(
-        prog="multikernel",
-        description="Multiple kernel learning on files: learn from several kernels at once.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"multikernel {multikernel_version()}")
-    parser.add_argument("--traceback", action="store_true", help="show where in the program an error arose")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_compare(commands)
-    _add_fit(commands)
-    _add_predict(commands)
-    _add_info(commands)
-    _add_reproduce(commands)
-    _add_fetching(commands)
-    return parser
-
-
-def _command(commands: Any, name: str, run: Callable[[Any], int], summary: str, **options: Any) -> Any:
-    """A subcommand with the options that all have."""
-    parser = commands.add_parser(name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
-    parser.set_defaults(run=run)
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks")
-    # given again after the subcommand; its absence there must not undo what came before
-    parser.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    return parser
-
-
-def _add_data(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    data = parser.add_argument_group("data")
-    embedded = "" if required else "; without it, the embedded digits in four quadrants"
-    data.add_argument(
-        "-d", "--data", metavar="FILE", required=required, help=f".csv, .tsv, .parquet, .npz or .mat{embedded}"
-    )
-    data.add_argument("-t", "--target", metavar="NAME", help="column or array with the labels")
-    data.add_argument(
-        "--view",
-        metavar="NAME=COLUMNS",
-        action="append",
-        default=[],
-        help="columns that belong together, by name, position, range a:b or pattern, separated by commas; "
-        "repeat for more views",
-    )
-    data.add_argument("--drop", metavar="COLUMNS", help="columns that are not features")
-    data.add_argument(
-        "--precomputed",
-        metavar="ARRAY",
-        nargs="?",
-        const=True,
-        help="the arrays are kernels, or this array is; usually seen from the shapes",
-    )
-    kernels = parser.add_argument_group("kernels, one per view, family and bandwidth")
-    kernels.add_argument(
-        "--kernels", metavar="LIST", default="linear,polynomial,rbf", help="families (default: %(default)s)"
-    )
-    kernels.add_argument(
-        "--bandwidths",
-        metavar="LIST",
-        default="1",
-        help="multiples of the mean distance between training samples, for families that have a bandwidth "
-        "(default: %(default)s)",
-    )
-    kernels.add_argument(
-        "--normalize",
-        metavar="STEP[,STEP]",
-        help="put the kernels on one scale, with statistics of the training samples: center, cosine, trace, "
-        "variance, or several in this order of application (default: none)",
-    )
-
-
-def _add_tuning(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("parameters")
-    group.add_argument(
-        "-C", metavar="LIST", dest="C", help="values of C to choose from by validation (default: the method's own)"
-    )
-    group.add_argument(
-        "--inner-cv", metavar="FOLDS", type=whole(2), default=3, help="folds of that validation (default: 3)"
-    )
-    group.add_argument("--seed", metavar="N", type=whole(0), default=0, help="seed of the splits (default: 0)")
-
-
-def _add_compare(commands: Any) -> None:
-    from multikernel.cli.comparing import run_compare
-
-    parser = _command(
-        commands,
-        "compare",
-        run_compare,
-        "compare all methods on the same splits and kernels",
-        description="Compare methods on the same splits and kernels; prints a table and writes a report page.",
-        epilog="Parameters are chosen inside the training samples; test samples are used once, to score.",
-    )
-    _add_data(parser, required=False)
-    protocol = parser.add_argument_group("comparison")
-    protocol.add_argument("-m", "--methods", metavar="LIST", help="methods to run (default: all)")
-    how = protocol.add_mutually_exclusive_group()
-    how.add_argument(
-        "--cv",
-        metavar="FOLDS",
-        type=whole(2),
-        default=None,
-        help="cross-validation (default: 5 folds up to 1000 samples)",
-    )
-    how.add_argument(
-        "--test-size",
-        metavar="SHARE",
-        type=_share,
-        help="hold out this share of the samples once (default: 0.3 beyond 1000 samples)",
-    )
-    protocol.add_argument("--no-single", action="store_true", help="do not score each kernel alone")
-    _add_tuning(parser)
-    output = parser.add_argument_group("output")
-    output.add_argument("-o", "--output", metavar="FILE", default="report.html", help="page (default: %(default)s)")
-    output.add_argument("--json", metavar="FILE", help="write all results as JSON too")
-
-
-def _add_fit(commands: Any) -> None:
-    from multikernel.cli.models import run_fit
-
-    parser = _command(
-        commands,
-        "fit",
-        run_fit,
-        "fit one method and write a model file",
-        description="Fit a method on all samples of a file and write a model file: arrays and JSON, no code.",
-    )
-    _add_data(parser, required=True)
-    parser.add_argument("-m", "--method", metavar="NAME", default="average", help="method (default: %(default)s)")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="model file to write, such as model.mkl"
-    )
-    _add_tuning(parser)
-
-
-def _add_predict(commands: Any) -> None:
-    from multikernel.cli.models import run_predict
-
-    parser = _command(
-        commands,
-        "predict",
-        run_predict,
-        "predict labels of new samples with a model file",
-        description="Predict labels. If the file has the model's target too, accuracy is reported.",
-    )
-    parser.add_argument("model", metavar="MODEL", help="model file, from multikernel fit")
-    parser.add_argument(
-        "-d", "--data", metavar="FILE", required=True, help="new samples, or their kernels with the training samples"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="csv file to write (default: standard output)")
-    parser.add_argument("--scores", action="store_true", help="decision values too")
-
-
-def _add_info(commands: Any) -> None:
-    from multikernel.cli.info import run_info
-
-    parser = _command(
-        commands,
-        "info",
-        run_info,
-        "describe a model or data file; without one, methods and versions",
-        description="Describe a model file or a data file. Without a file: methods, kernels and versions.",
-    )
-    parser.add_argument("file", metavar="FILE", nargs="?", help="model or data file")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def _add_reproduce(commands: Any) -> None:
-    from multikernel.cli.reproducing import add_reproduce
-
-    add_reproduce(commands, _command)
-
-
-def _add_fetching(commands: Any) -> None:
-    from multikernel.cli.fetching import add_fetching
-
-    add_fetching(commands, _command)
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -224,15 +47,272 @@ def whole(least: int) -> Callable[[str], int]:
     return parse
 
 
-def _share(text: str) -> float:
-    """Type of an option: a number between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1, such as 0.3")
-    return value
+def _number(what: str, high: float) -> Callable[[str], float]:
+    """Type of an option: a number above 0 and below ``high``; ``what`` says so."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return value
+
+    return parse
+
+
+# What is said of an option wherever it occurs: names, and what argparse wants to know.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "-d --data": {
+        "metavar": "FILE",
+        "action": "append",
+        "help": ".csv, .tsv, .parquet, .npz or .mat; repeat it for files that --id joins, one view a file",
+    },
+    "--id": {"metavar": "COLUMN", "help": "IDs of the samples: they join files, and come back with predictions"},
+    "-t --target": {"metavar": "NAME", "help": "column or array with the labels"},
+    "--view": {
+        "metavar": "NAME=COLUMNS",
+        "action": "append",
+        "default": [],
+        "help": "columns that belong together, by name, position, range a:b or pattern, separated by commas; "
+        "repeat it for more views",
+    },
+    "--drop": {"metavar": "COLUMNS", "help": "columns that are not features"},
+    "--scale": {
+        "choices": ("standard", "robust", "none"),
+        "help": "mean 0 and deviation 1, or median 0 and quartiles 1 apart, for each column, learnt on training "
+        "samples (default: standard for tables, none for arrays and for kernels of histograms)",
+    },
+    "--precomputed": {
+        "metavar": "ARRAY",
+        "nargs": "?",
+        "const": True,
+        "help": "the arrays are kernels, or this array is; usually seen from the shapes",
+    },
+    "--distances": {"action": "store_true", "help": "the arrays are distances D: kernels are exp(-D / mean D)"},
+    "--split": {
+        "metavar": "TRAIN,TEST",
+        "help": "arrays of the file with the rows to train and to test on, a row a split if two-way",
+    },
+    "--kernels": {"metavar": "LIST", "default": "linear,polynomial,rbf", "help": "families (default: %(default)s)"},
+    "--bandwidths": {
+        "metavar": "LIST",
+        "default": "1",
+        "help": "multiples of the mean distance between training samples, for families that have a bandwidth "
+        "(default: %(default)s)",
+    },
+    "--normalize": {
+        "metavar": "STEP[,STEP]",
+        "help": "put the kernels on one scale, with statistics of the training samples: center, cosine, trace, "
+        "variance, or several in this order of application (default: none)",
+    },
+    "--psd": {
+        "choices": ("raise", "clip", "ignore"),
+        "default": "raise",
+        "help": "kernels that are not positive semi-definite: refuse them, drop their negative part, or go on "
+        "(default: raise)",
+    },
+    "-m --methods": {"metavar": "LIST", "help": "methods to run (default: all)"},
+    "--cv": {"metavar": "FOLDS", "type": whole(2), "help": "cross-validation (default: 5 folds up to 1000 samples)"},
+    "--test-size": {
+        "metavar": "SHARE",
+        "type": _number("a share between 0 and 1, such as 0.3", 1.0),
+        "help": "hold out this share of the samples once (default: 0.3 beyond 1000 samples)",
+    },
+    "--no-single": {"action": "store_true", "help": "do not score each kernel alone"},
+    "-m --method": {"metavar": "NAME", "help": "method (default: average)"},
+    "--regression": {"action": "store_true", "help": "the target is a number: fit SVRGMKLRegressor"},
+    "-C": {
+        "metavar": "LIST",
+        "dest": "C",
+        "help": "values of C to choose from by validation (default: the method's own)",
+    },
+    "--inner-cv": {
+        "metavar": "FOLDS",
+        "type": whole(2),
+        "default": 3,
+        "help": "folds of that validation (default: 3)",
+    },
+    "--scoring": {
+        "choices": ("accuracy", "balanced_accuracy", "roc_auc"),
+        "default": "accuracy",
+        "help": "what parameters are chosen and methods ranked by (default: accuracy); roc_auc: each class against "
+        "the rest, mean over classes",
+    },
+    "--class-weight": {"choices": ("balanced",), "help": "weigh samples by one over the size of their class"},
+    "--max-time": {
+        "metavar": "SECONDS",
+        "type": _number("a positive number of seconds", float("inf")),
+        "help": "for each fit",
+    },
+    "--memory": {"metavar": "SIZE", "help": "for kernels, such as 2GB (default: half of what is free)"},
+    "--seed": {"metavar": "N", "type": whole(0), "default": 0, "help": "seed of the splits (default: 0)"},
+    "-o --output": {"metavar": "FILE"},
+    "--json": {"metavar": "FILE", "help": "write all results as JSON too"},
+    "--scores": {"action": "store_true", "help": "decision values too"},
+    "--proba": {"action": "store_true", "help": "probabilities too, of methods that have them (svrg)"},
+}
+
+DATA = ("-d --data", "--id", "-t --target", "--view", "--drop", "--scale", "--precomputed", "--distances")
+KERNELS = ("--kernels", "--bandwidths", "--normalize", "--psd")
+TUNING = ("-C", "--inner-cv", "--scoring", "--class-weight", "--max-time", "--memory", "--seed")
+
+# Name, where it runs, what it does, usage, groups of options; a change of an option stands behind its name.
+Group = tuple[str, tuple[Any, ...]]
+COMMANDS: tuple[tuple[str, str, str, str, tuple[Group, ...]], ...] = (
+    (
+        "compare",
+        "multikernel.cli.comparing:run_compare",
+        "compare methods on the same splits and kernels; print a table, write a report page",
+        "[--data FILE --target NAME]",
+        (
+            ("data; without a file, the embedded digits in four quadrants", DATA),
+            ("kernels, one per view, family and bandwidth", KERNELS),
+            ("comparison", ("-m --methods", ("--cv", "--test-size", "--split"), "--no-single")),
+            ("parameters, chosen inside the training samples", TUNING),
+            (
+                "output",
+                ({"-o --output": {"default": "report.html", "help": "page (default: %(default)s)"}}, "--json"),
+            ),
+        ),
+    ),
+    (
+        "fit",
+        "multikernel.cli.models:run_fit",
+        "fit one method to all samples of a file and write a model file: arrays and JSON, no code",
+        "--data FILE --output MODEL",
+        (
+            ("data", ({"-d --data": {"required": True}}, *DATA[1:])),
+            ("kernels, one per view, family and bandwidth", KERNELS),
+            (
+                "model",
+                (
+                    "-m --method",
+                    "--regression",
+                    {"-o --output": {"required": True, "help": "model file to write, such as model.mkl"}},
+                ),
+            ),
+            ("parameters", TUNING),
+        ),
+    ),
+    (
+        "predict",
+        "multikernel.cli.models:run_predict",
+        "predict labels of new samples with a model file; if the target is known, the accuracy is reported",
+        "MODEL --data FILE",
+        (
+            (
+                "model and data",
+                (
+                    {"model": {"metavar": "MODEL", "help": "model file, from multikernel fit"}},
+                    {
+                        "-d --data": {
+                            "required": True,
+                            "help": "new samples, or their kernels with the training samples; as many files as the "
+                            "model was fitted on, in the same order",
+                        }
+                    },
+                    {"--id": {"help": "IDs to write beside predictions (default: that of the fit, if it is there)"}},
+                ),
+            ),
+            (
+                "output",
+                (
+                    {"-o --output": {"help": "csv file to write (default: standard output)"}},
+                    "--scores",
+                    "--proba",
+                ),
+            ),
+        ),
+    ),
+    (
+        "info",
+        "multikernel.cli.info:run_info",
+        "describe a model or data file; without one, methods, kernels and versions",
+        "[FILE]",
+        (
+            (
+                "what",
+                (
+                    {"file": {"metavar": "FILE", "nargs": "?", "help": "model or data file"}},
+                    {"--json": {"metavar": None, "action": "store_true", "help": "as JSON"}},
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all subcommands."""
+    from multikernel.cli.fetching import add_fetching
+    from multikernel.cli.reproducing import add_reproduce
+
+    parser = argparse.ArgumentParser(
+        prog="multikernel",
+        description="Multiple kernel learning on files: learn from several kernels at once.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"multikernel {multikernel_version()}")
+    parser.add_argument("--traceback", action="store_true", help="show where in the program an error arose")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, run, summary, usage, groups in COMMANDS:
+        command = _command(
+            commands,
+            name,
+            _imported(run),
+            summary,
+            description=summary[:1].upper() + summary[1:] + ".",
+            usage=f"multikernel {name} {usage} [options]",
+        )
+        for title, entries in groups:
+            _add(command.add_argument_group(title), entries)
+    add_reproduce(commands, _command)
+    add_fetching(commands, _command)
+    return parser
+
+
+def _command(commands: Any, name: str, run: Callable[[Any], int], summary: str, **options: Any) -> Any:
+    """A subcommand with the options that all have."""
+    parser = commands.add_parser(name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+    parser.register("action", None, _Once)
+    parser.set_defaults(run=run, parser=parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks")
+    # given again after the subcommand; its absence there must not undo what came before
+    parser.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
+
+
+def _imported(place: str) -> Callable[[Any], int]:
+    """A function that is imported when it is called: help should not load numerical libraries."""
+    module, name = place.split(":")
+    return lambda options: getattr(import_module(module), name)(options)
+
+
+def _add(group: Any, entries: Sequence[Any]) -> None:
+    """Options by name; a dict changes what is said of them, a tuple lists some of which only one may be given."""
+    for entry in entries:
+        if isinstance(entry, tuple):
+            _add(group.add_mutually_exclusive_group(), entry)
+            continue
+        [(names, changes)] = entry.items() if isinstance(entry, dict) else [(entry, {})]
+        settings = {**OPTIONS.get(names, {}), **changes}
+        if settings.get("action") in ("store_true",):
+            settings.pop("metavar", None)
+        group.add_argument(*names.split(), **settings)
+
+
+class _Once(argparse.Action):
+    """Store a value, and refuse another: the last one would win without a word."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        given = namespace.__dict__.setdefault("given", set())
+        if self.dest in given and option_string is not None:
+            raise argparse.ArgumentError(self, "given twice, and there can be only one")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
 
 
 def numbers(text: str, option: str) -> list[float]:

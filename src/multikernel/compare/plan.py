@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
-from multikernel.compare.tuning import Split, candidates, n_fits, validates_itself
+from multikernel.compare.scores import METRICS, Score
+from multikernel.compare.stacks import split_stacks
+from multikernel.compare.tuning import Split, candidates, configured, n_fits, validates_itself
 from multikernel.estimators.registry import Method
 from multikernel.files import DataError, near_matches
 
@@ -31,7 +33,22 @@ class Plan:
     inner_cv: int
     random_state: int
     grid: Mapping[str, Sequence[Any]] | None
-    normalize: Steps = None
+    normalize: Steps
+    scoring: str
+    memory: Any
+    scale: str | None
+    psd: str
+
+    def stacks(self, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any]:
+        """Gram stacks of a split: training × training and test × training."""
+        X, kernels = (self.X, self.kernels) if self.stack is None else (self.stack, "precomputed")
+        options = {"scale": self.scale, "psd": self.psd, "normalize": self.normalize, "memory": self.memory}
+        return split_stacks(X, kernels, train, test, **options)
+
+    @property
+    def score(self) -> Score:
+        """What parameters are chosen and methods ranked by."""
+        return METRICS[self.scoring]
 
     def candidates(self, method: Method) -> list[dict[str, Any]]:
         """Parameters of a method to try."""
@@ -66,14 +83,20 @@ def make_plan(
     kernels: Any,
     *,
     methods: Sequence[str] | None,
-    cv: int,
+    cv: int | Sequence[Split],
     test_size: float | None,
     inner_cv: int,
     grid: Mapping[str, Sequence[Any]] | None,
     single_kernels: bool,
     kernel_names: Sequence[str] | None,
     random_state: int,
-    normalize: Steps = None,
+    normalize: Steps,
+    scoring: str,
+    class_weight: Any,
+    max_time: float | None,
+    memory: Any,
+    scale: str | None,
+    psd: str,
 ) -> Plan:
     """Check the arguments of `compare` and split the samples."""
     import multikernel.estimators  # noqa: F401 (methods register themselves when imported)
@@ -85,14 +108,22 @@ def make_plan(
     unknown = [name for name in methods or () if name not in known]
     if unknown:
         raise DataError(f"there is no method {unknown[0]!r}; {near_matches(unknown[0], list(known))}")
+    if scoring not in METRICS:
+        raise DataError(f"there is no score {scoring!r}; {near_matches(scoring, list(METRICS))}")
+    own = None if scoring == "accuracy" else METRICS[scoring]
+    known = {
+        name: configured(method, class_weight=class_weight, max_time=max_time, scoring=own)
+        for name, method in known.items()
+    }
     splits = list(_splits(y, cv, test_size, random_state))
     smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
+    checks = "raise" if psd == "raise" else "ignore"  # kernels to clip are clipped in each split
     precomputed = isinstance(kernels, str) and kernels == "precomputed"
     return Plan(
         X=X,
         y=y,
         kernels=kernels if precomputed else as_kernels(kernels),
-        stack=gram_stack(X, names=kernel_names) if precomputed else None,
+        stack=gram_stack(X, names=kernel_names, memory=memory, psd=checks) if precomputed else None,
         methods=[known[name] for name in (methods or known)],
         single=known["average"] if single_kernels else None,
         splits=splits,
@@ -101,15 +132,22 @@ def make_plan(
         random_state=random_state,
         grid=grid,
         normalize=normalize,
+        scoring=scoring,
+        memory=memory,
+        scale=scale,
+        psd=psd,
     )
 
 
-def _splits(y: np.ndarray, cv: int, test_size: float | None, random_state: int) -> Iterator[Split]:
-    """Stratified folds, or one stratified split; refuses classes too small for them."""
+def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, random_state: int) -> Iterator[Split]:
+    """Stratified folds, one stratified split, or splits as given; refuses classes too small for them."""
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise DataError(f"all {len(y)} samples are of class {classes[0]!r}: two classes are needed to learn")
     rarest = classes[counts.argmin()]
+    if not isinstance(cv, int):
+        yield from (_checked(y, np.asarray(train), np.asarray(test)) for train, test in cv)
+        return
     if test_size is None:
         if cv < 2:
             raise DataError(f"cv={cv}: at least two folds are needed, or a test_size")
@@ -130,3 +168,26 @@ def _splits(y: np.ndarray, cv: int, test_size: float | None, random_state: int) 
         )
     holdout = StratifiedShuffleSplit(1, test_size=test_size, random_state=random_state)
     yield from holdout.split(np.zeros(len(y)), y)
+
+
+def _checked(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
+    """A given split, if its parts are apart and hold what is needed to learn and to score."""
+    for name, part in (("training", train), ("test", test)):
+        if part.dtype.kind not in "iu" or part.ndim != 1 or not len(part):
+            raise DataError(f"the {name} samples of a split are {part.dtype} of shape {part.shape}, not row numbers")
+        if part.min() < 0 or part.max() >= len(y):
+            raise DataError(
+                f"the {name} samples of a split reach from {part.min()} to {part.max()}, but rows are numbered from "
+                f"0 to {len(y) - 1}"
+            )
+    both = np.intersect1d(train, test)
+    if len(both):
+        raise DataError(f"{len(both)} samples of a split are for training and for testing, first row {both[0]}")
+    known, counts = np.unique(y[train], return_counts=True)
+    if len(known) < 2 or counts.min() < 2:
+        held = ", ".join(f"{count} of class {str(label)!r}" for label, count in zip(known, counts))
+        raise DataError(f"a split trains on {held}: two samples of two classes at least are needed")
+    unknown = np.setdiff1d(y[test], known)
+    if len(unknown):
+        raise DataError(f"the test samples of a split hold class {str(unknown[0])!r}, which has no training sample")
+    return train, test

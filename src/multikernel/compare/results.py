@@ -14,7 +14,7 @@ def mean(values: list[float]) -> float:
 
 
 def spread(scores: list[float], n_test: list[int]) -> float:
-    """What follows ± behind an accuracy.
+    """What follows ± behind a score, which on one split must be an accuracy.
 
     Over several splits: the sample standard deviation. On one split: the standard error of a proportion,
     sqrt(a (1 − a) / m), of m test samples.
@@ -27,8 +27,31 @@ def spread(scores: list[float], n_test: list[int]) -> float:
     return math.nan
 
 
+class Scored:
+    """What methods and single kernels share: scores on the test samples of each split done."""
+
+    scores: list[float]
+    metrics: dict[str, list[float]]
+
+    def add(self, score: float, metrics: dict[str, float]) -> None:
+        """Keep the scores on one more split."""
+        self.scores.append(score)
+        for name, value in metrics.items():
+            self.metrics.setdefault(name, []).append(value)
+
+    @property
+    def score(self) -> float:
+        """Mean of ``scores`` over the splits done."""
+        return mean(self.scores)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean accuracy over the splits done."""
+        return mean(self.metrics.get("accuracy", self.scores))
+
+
 @dataclass
-class MethodResult:
+class MethodResult(Scored):
     """One method over all splits; lists have an entry for each split done.
 
     Parameters
@@ -36,7 +59,7 @@ class MethodResult:
     name, title : str
         As registered.
     scores : list of float
-        Accuracy on the test samples.
+        Accuracy on the test samples, or the score that the comparison was asked to go by.
     fit_seconds : list of float
         Time of the final fit on all training samples, kernels given, parameters chosen.
     gaps : list of float
@@ -59,6 +82,10 @@ class MethodResult:
         Warnings; of those that differ only in numbers, the first.
     error : str or None
         Why the method failed, if it did.
+    left_out : str or None
+        Why the method does not apply to these kernels, if it does not: that is no failure.
+    metrics : dict of str to list of float
+        All scores by name: ``accuracy``, ``balanced_accuracy``, ``roc_auc``.
     """
 
     name: str
@@ -74,12 +101,9 @@ class MethodResult:
     confusion: list[list[int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: str | None = None
+    left_out: str | None = None
     objectives: list[float] = field(default_factory=list)
-
-    @property
-    def accuracy(self) -> float:
-        """Mean accuracy over the splits done."""
-        return mean(self.scores)
+    metrics: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def mean_weights(self) -> list[float]:
@@ -88,17 +112,13 @@ class MethodResult:
 
 
 @dataclass
-class KernelResult:
-    """Accuracy of one kernel alone on each split done."""
+class KernelResult(Scored):
+    """Scores of one kernel alone on each split done."""
 
     name: str
     scores: list[float] = field(default_factory=list)
     error: str | None = None
-
-    @property
-    def accuracy(self) -> float:
-        """Mean accuracy over the splits done."""
-        return mean(self.scores)
+    metrics: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass
@@ -133,6 +153,12 @@ class Comparison:
         What was typed.
     interrupted : bool
         Whether it was stopped before its end.
+    scoring : str
+        Score by which parameters are chosen and methods ranked: ``accuracy``, ``balanced_accuracy`` or ``roc_auc``.
+    baseline : MethodResult or None
+        What predicting the most frequent class of the training samples gets.
+    remarks : list of str
+        What to know before reading the scores.
     """
 
     data: str
@@ -151,15 +177,20 @@ class Comparison:
     versions: dict[str, str] = field(default_factory=dict)
     command: str = ""
     interrupted: bool = False
+    scoring: str = "accuracy"
+    baseline: MethodResult | None = None
+    remarks: list[str] = field(default_factory=list)
 
-    def spread(self, result: MethodResult | KernelResult) -> float:
-        """What follows ± behind a result's accuracy; see `spread`."""
+    def spread(self, result: Scored) -> float:
+        """What follows ± behind a result's score; see `spread`."""
+        if len(result.scores) == 1 and self.scoring != "accuracy":
+            return math.nan
         return spread(result.scores, self.n_test)
 
     def best(self) -> MethodResult | None:
-        """The method with the highest mean accuracy, the earlier one on ties; None if none succeeded."""
+        """The method with the highest mean score, the earlier one on ties; None if none succeeded."""
         done = [method for method in self.methods if method.scores]
-        return max(done, key=lambda method: method.accuracy, default=None)
+        return max(done, key=lambda method: method.score, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``json.dumps(..., allow_nan=False)``: what is not finite becomes None."""

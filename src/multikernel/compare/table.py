@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from multikernel.compare.results import Comparison, MethodResult, mean
+from multikernel.compare.results import Comparison, MethodResult, Scored, mean
 
-HEADERS = ("method", "accuracy", "fit time", "gap", "kernels", "memory", "parameters")
+HEADS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
+COSTS = ("fit time", "gap", "kernels", "memory", "parameters")
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -49,22 +50,51 @@ def gap(value: float) -> str:
     return f"{value:.1e}" if math.isfinite(value) else "–"
 
 
-def cells(comparison: Comparison, method: MethodResult) -> tuple[str, ...]:
-    """The row of a method, as text in the order of `HEADERS`; means over the splits, the largest gap."""
+def score(comparison: Comparison, result: Scored) -> str:
+    """A result's mean score with its spread."""
+    spread = comparison.spread(result)
+    if not math.isfinite(spread):
+        return percent(result.score)
+    return f"{100 * result.score:.1f} ± {100 * spread:.1f} %"
+
+
+def columns(comparison: Comparison) -> tuple[str, ...]:
+    """Keys of the cells of a row, in the order of the table; the score that methods are ranked by is the first."""
+    others = {name for row in comparison.methods for name in row.metrics if name != comparison.scoring}
+    return ("method", comparison.scoring, *(name for name in HEADS if name in others), *COSTS)
+
+
+def cells(comparison: Comparison, method: MethodResult) -> dict[str, str]:
+    """The row of a method, as text by column; means over the splits, the largest gap."""
+    row = dict.fromkeys(columns(comparison), "–")
+    row["method"] = method.title
     if not method.scores:
-        return (method.title, "failed" if method.error else "not run", *["–"] * (len(HEADERS) - 2))
+        return {**row, comparison.scoring: "failed" if method.error else "not run"}
+    row |= {name: percent(mean(method.metrics.get(name, []))) for name in row if name in HEADS}
+    row[comparison.scoring] = score(comparison, method)
     finite = [value for value in method.gaps if math.isfinite(value)]
     used = mean(method.n_kernels)
     total = len(comparison.kernel_names)
-    return (
-        method.title,
-        f"{100 * method.accuracy:.1f} ± {100 * comparison.spread(method):.1f} %",
+    costs = (
         seconds(mean(method.fit_seconds)),
         gap(max(finite, default=math.nan)),
         f"{used:.{0 if used == round(used) else 1}f} of {total}" if math.isfinite(used) else "–",
         size(max((p for p in method.peak_bytes if math.isfinite(p)), default=math.nan)),
         parameters(method.parameters),
     )
+    return {**row, **dict(zip(COSTS, costs))}
+
+
+def table_rows(comparison: Comparison) -> list[MethodResult]:
+    """What the table has a row for: the baseline first; methods that do not apply have none."""
+    baseline = comparison.baseline
+    methods = [method for method in comparison.methods if method.scores or not method.left_out]
+    return [*([baseline] if baseline is not None and baseline.scores else []), *methods]
+
+
+def left_out(comparison: Comparison) -> list[str]:
+    """A sentence for each method that does not apply."""
+    return [f"{method.title} is left out: {method.left_out}" for method in comparison.methods if method.left_out]
 
 
 def parameters(chosen: list[dict[str, Any]]) -> str:
@@ -78,8 +108,8 @@ def parameters(chosen: list[dict[str, Any]]) -> str:
     return ", ".join(parts) or "–"
 
 
-def text_table(comparison: Comparison) -> str:
-    """The table for a terminal, with what failed and why below it.
+def text_table(comparison: Comparison, *, grey: bool = False) -> str:
+    """The table for a terminal, with what failed and why below it, and, in grey if wished, what does not apply.
 
     Examples
     --------
@@ -91,10 +121,10 @@ def text_table(comparison: Comparison) -> str:
     method          accuracy      fit time  gap      kernels  memory  parameters
     average kernel  50.0 ± 7.1 %  0.25 s    1.0e-07  2 of 2   1.0 MB  C=1
     """
-    rows = [HEADERS, *(cells(comparison, method) for method in comparison.methods)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(HEADERS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    for method in comparison.methods:
-        if method.error:
-            lines.append(f"{method.title}: {method.error}")
+    heads = {key: HEADS.get(key, key) for key in columns(comparison)}
+    table = [heads, *(cells(comparison, method) for method in table_rows(comparison))]
+    widths = {key: max(len(row[key]) for row in table) for key in heads}
+    lines = ["  ".join(row[key].ljust(width) for key, width in widths.items()).rstrip() for row in table]
+    lines.extend(f"{method.title}: {method.error}" for method in comparison.methods if method.error)
+    lines.extend(f"\033[90m{line}\033[0m" if grey else line for line in left_out(comparison))
     return "\n".join(lines)

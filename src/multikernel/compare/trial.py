@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import confusion_matrix
 
+from multikernel.combination import NotApplicable
 from multikernel.compare.memory import peak_memory
 from multikernel.compare.results import KernelResult, MethodResult
-from multikernel.compare.tuning import Score, Split, accuracy, choose, make_on_stack
+from multikernel.compare.scores import Score, accuracy
+from multikernel.compare.tuning import Split, choose, make_on_stack
 from multikernel.estimators.registry import Method
 from multikernel.files import DataError
 
@@ -40,15 +42,18 @@ class Trial:
     classes: np.ndarray
     by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by the candidates, as text
     score: Score = accuracy
+    metrics: Mapping[str, Score] = field(default_factory=dict)  # other scores to keep
 
     def run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
     ) -> None:
-        """Choose parameters, fit, score; an exception becomes the row's error."""
+        """Choose parameters, fit, score; an exception becomes the row's error, or the reason why it is left out."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 self._run(method, candidates, result, step)
+            except NotApplicable as error:
+                result.left_out = str(error).partition("\n")[0]
             except Exception as error:  # one method must not lose the others
                 result.error = reason(error)
         for warning in caught:
@@ -68,10 +73,10 @@ class Trial:
         model, peak = peak_memory(lambda: model.fit(self.training, self.y_train))
         seconds = time.perf_counter() - start
         confusion = self._confusion(model)
-        score = self.score(model, self.testing, self.y_test)
+        judged = self._judge(model, self.testing)
         step()
         # stored together, so that a split that fails or is interrupted leaves no half entry
-        result.scores.append(score)
+        result.add(*judged)
         result.fit_seconds.append(seconds)
         result.peak_bytes.append(peak)
         result.parameters.append(chosen)
@@ -84,6 +89,11 @@ class Trial:
             result.confusion = (np.asarray(before) + confusion).tolist()
         if not result.history:
             result.history = convergence(model)
+
+    def _judge(self, model: BaseEstimator, testing: Any) -> tuple[float, dict[str, float]]:
+        """The score, and the other ones."""
+        others = {name: metric(model, testing, self.y_test) for name, metric in self.metrics.items()}
+        return self.score(model, testing, self.y_test), others
 
     def _confusion(self, model: BaseEstimator) -> np.ndarray | None:
         """How often each class was taken for each; None for tables of labels."""
@@ -120,9 +130,9 @@ class Trial:
                 else:
                     chosen = known[k]
                 model = make_on_stack(method, chosen, self.inner).fit(training, self.y_train)
-                score = float(np.mean(model.predict(testing) == self.y_test))
+                judged = self._judge(model, testing)
                 step()  # ends here after an interrupt, before anything is stored
-                result.scores.append(score)
+                result.add(*judged)
             except Exception as error:  # one kernel must not lose the others
                 result.error = reason(error)
 

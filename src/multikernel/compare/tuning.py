@@ -3,55 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
+from multikernel.compare.scores import Score, accuracy
 from multikernel.estimators.registry import Method
 
-if TYPE_CHECKING:
-    from multikernel.normalization import Steps
-
 Split = tuple[np.ndarray, np.ndarray]
-Score = Callable[[Any, Any, np.ndarray], float]
 
 
-def accuracy(model: Any, stack: Any, y: np.ndarray) -> float:
-    """Share of the samples whose label is predicted."""
-    return float(np.mean(model.predict(stack) == y))
+def configured(method: Method, **settings: Any) -> Method:
+    """The method with settings such as ``class_weight``, where its estimator has them and they are not None."""
+    known = signature(method.estimator).parameters
+    if method.params.get("criterion") == "loo":  # which counts correct samples
+        settings.pop("scoring", None)
+    given = {name: value for name, value in settings.items() if name in known and value is not None}
+    return replace(method, params={**method.params, **given})
 
 
 def candidates(method: Method, grid: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
-    """Parameters to try: the method's own grid, with ``grid`` in place of the axes that the method has."""
+    """Parameters to try: the method's own grid, with ``grid`` in place of the axes that the method has.
+
+    The first axis, C as a rule, changes fastest: a fit along it has a good start in the one before.
+    """
     known = set(signature(method.estimator).parameters)
     axes = {**method.grid, **{name: values for name, values in (grid or {}).items() if name in known}}
-    return [dict(zip(axes, values)) for values in product(*axes.values())]
+    return [dict(zip(axes, reversed(values))) for values in product(*reversed(axes.values()))]
 
 
-def inner_folds(y: np.ndarray, n_folds: int, random_state: int) -> list[Split]:
-    """Stratified folds, as many as the rarest class allows; none if it has one sample."""
+def inner_folds(y: np.ndarray, n_folds: int, random_state: int, *, regression: bool = False) -> list[Split]:
+    """Stratified folds, as many as the rarest class allows; none if it has one sample. Plain folds for regression."""
+    if regression:
+        return list(KFold(min(n_folds, len(y)), shuffle=True, random_state=random_state).split(y))
     n_folds = int(min(n_folds, np.unique(y, return_counts=True)[1].min()))
     if n_folds < 2:
         return []
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
     return list(folds.split(np.zeros(len(y)), y))
-
-
-def checked_stack(stack: Any) -> Any:
-    """The stack, if its kernels are symmetric and positive semi-definite; else a `ValueError` says which is not."""
-    from multikernel.gram import DenseStack
-    from multikernel.gram.checks import check_sampled, check_training_stack
-
-    if isinstance(stack, DenseStack):
-        check_training_stack(stack, "raise")
-    else:  # too large to look at as a whole
-        check_sampled(stack, range(stack.n_kernels))
-    return stack
 
 
 def make_on_stack(method: Method, parameters: dict[str, Any], folds: list[Split]) -> BaseEstimator:
@@ -146,10 +140,12 @@ def _fold_scores(
     score: Score,
 ) -> np.ndarray:
     totals = np.zeros(len(tried))
+    warm = {"warm_start": True} if "warm_start" in signature(method.estimator).parameters else {}
     for rows, held_out in folds:
         training, testing = stack.take(rows, rows), stack.take(held_out, rows)
+        model = make_on_stack(method, warm, [])
         for k, candidate in enumerate(tried):
-            model = make_on_stack(method, candidate, []).fit(training, y[rows])
+            model.set_params(**candidate).fit(training, y[rows])
             totals[k] += score(model, testing, y[held_out])
             step()
     return totals / len(folds)
@@ -169,25 +165,3 @@ def _own_scores(
         scores.append(np.asarray(model.kernel_scores_))
         step()
     return np.stack(scores)
-
-
-def tune(
-    method: Method,
-    X: Any,
-    y: np.ndarray,
-    kernels: Any,
-    *,
-    grid: Mapping[str, Sequence[Any]] | None = None,
-    inner_cv: int = 3,
-    random_state: int = 0,
-    normalize: Steps = None,
-) -> Choice:
-    """Choose parameters for a fit on all of ``X``; see `choose`. Kernels that are not PSD are refused."""
-    from multikernel.gram import gram_stack
-    from multikernel.normalization import Normalization
-
-    tried = candidates(method, grid)
-    if len(tried) == 1:
-        return Choice(tried[0])
-    stack = Normalization(normalize).fit_apply(checked_stack(gram_stack(X, kernels)))
-    return choose(method, tried, stack, y, inner_folds(y, inner_cv, random_state))

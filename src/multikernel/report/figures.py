@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 
 from multikernel.compare.results import Comparison, MethodResult
-from multikernel.compare.table import percent
+from multikernel.compare.table import HEADS, percent, score, table_rows
 from multikernel.report.charts import Interval, Series, interval_chart, legend, line_chart
 from multikernel.report.markup import Html, el
 
 WIDE, NARROW = 840, 360
 MOST_ROWS = 40
 MOST_CLASSES = 30
+
+
+def score_name(comparison: Comparison) -> str:
+    """What methods are ranked by, with a capital letter."""
+    name = HEADS[comparison.scoring]
+    return name[:1].upper() + name[1:]
 
 
 def _section(title: str, *content: Html | None, intro: str | None = None) -> Html:
@@ -27,26 +33,26 @@ def _both(draw, *arguments, label: str) -> list[Html]:
 
 
 def accuracy_figure(comparison: Comparison) -> Html | None:
-    """Accuracy of the methods, with the best single kernel to compare with."""
+    """Scores of the methods, with the baseline and the best single kernel to compare with."""
     best = comparison.best()
     if best is None:
         return None
-    rows = [
-        Interval(method.title, method.accuracy, comparison.spread(method), method is best)
-        for method in comparison.methods
+    bars = [
+        Interval(method.title, method.score, comparison.spread(method), method is best)
+        for method in table_rows(comparison)
         if method.scores
     ]
     singles = [kernel for kernel in comparison.kernels if kernel.scores]
     if singles:
-        single = max(singles, key=lambda kernel: kernel.accuracy)
-        rows.append(Interval("best kernel, in hindsight", single.accuracy, comparison.spread(single)))
-    described = "; ".join(f"{row.title} {percent(row.value)}" for row in rows)
-    caption = "Accuracy on test samples, ± as in the table."
+        single = max(singles, key=lambda kernel: kernel.score)
+        bars.append(Interval("best kernel, in hindsight", single.score, comparison.spread(single)))
+    described = "; ".join(f"{row.title} {percent(row.value)}" for row in bars)
+    name = score_name(comparison)
+    caption = f"{name} on test samples, ± as in the table."
     if singles:
         caption += f" In hindsight the best kernel alone is {single.name}: known only after seeing test samples."
-    label = f"Accuracy with intervals: {described}."
-    chart = _both(interval_chart, rows, label=label)
-    return _section("Accuracy", el("figure", chart, el("figcaption", caption), id="figure-accuracy"))
+    chart = _both(interval_chart, bars, label=f"{name} with intervals: {described}.")
+    return _section(name, el("figure", chart, el("figcaption", caption), id="figure-accuracy"))
 
 
 def weights_figure(comparison: Comparison) -> Html | None:
@@ -115,17 +121,17 @@ def _gap_points(method: MethodResult) -> list[tuple[float, float]]:
 
 
 def kernels_figure(comparison: Comparison) -> Html | None:
-    """Accuracy of each kernel alone, as bars in a table."""
+    """Score of each kernel alone, as bars in a table."""
     done = [kernel for kernel in comparison.kernels if kernel.scores]
     if not done:
         return None
     best = comparison.best()
-    ranked = sorted(done, key=lambda kernel: -kernel.accuracy)[:MOST_ROWS]
+    ranked = sorted(done, key=lambda kernel: -kernel.score)[:MOST_ROWS]
     shown = [kernel for kernel in done if kernel in ranked]
     rows = []
     for kernel in shown:
-        bar = el("span", class_="bar", style=f"--length:{100 * kernel.accuracy:.1f}%", aria_hidden="true")
-        value = f"{100 * kernel.accuracy:.1f} ± {100 * comparison.spread(kernel):.1f} %"
+        bar = el("span", class_="bar", style=f"--length:{100 * kernel.score:.1f}%", aria_hidden="true")
+        value = score(comparison, kernel)
         rows.append(
             el(
                 "tr",
@@ -135,13 +141,14 @@ def kernels_figure(comparison: Comparison) -> Html | None:
                 class_="best" if kernel is ranked[0] else None,
             )
         )
-    caption = "Accuracy of a support vector machine on each kernel alone, with its own C."
+    name = score_name(comparison)
+    caption = f"{name} of a support vector machine on each kernel alone, with its own C."
     if best is not None:
-        caption += f" The line marks the best method, {best.title} ({percent(best.accuracy)})."
+        caption += f" The line marks the best method, {best.title} ({percent(best.score)})."
     if len(shown) < len(done):
         caption += f" The {len(shown)} best of {len(done)} kernels are shown."
-    mark = f"--mark:{100 * best.accuracy:.1f}%" if best is not None else None
-    head = el("tr", [el("th", t, scope="col") for t in ("Kernel", "From 0 to 100 %", "Accuracy")])
+    mark = f"--mark:{100 * best.score:.1f}%" if best is not None else None
+    head = el("tr", [el("th", t, scope="col") for t in ("Kernel", "From 0 to 100 %", name)])
     table = el("table", el("thead", head, class_="hidden"), el("tbody", rows), class_="bars", style=mark)
     return _section("Each kernel alone", el("figure", table, el("figcaption", caption), id="figure-kernels"))
 

@@ -46,6 +46,11 @@ def join(*children: Any) -> Html:
     return Html("".join(parts))
 
 
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + "."
+
+
 def _text(value: Any) -> str:
     """Numbers without a tail of digits that nobody sees."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

@@ -14,7 +14,7 @@ from multikernel.report.figures import (
     kernels_figure,
     weights_figure,
 )
-from multikernel.report.markup import Html, el, join
+from multikernel.report.markup import Html, el, join, sentence
 from multikernel.report.results_table import results_table
 
 # nothing may be fetched: styles are inline, and the only script is data that is not run
@@ -58,10 +58,10 @@ def _header(comparison: Comparison) -> Html:
     singles = [kernel for kernel in comparison.kernels if kernel.scores]
     cards = []
     if best is not None:
-        cards.append(_card("Best method", percent(best.accuracy), best.title))
+        cards.append(_card("Best method", percent(best.score), best.title))
     if singles:
-        single = max(singles, key=lambda kernel: kernel.accuracy)
-        cards.append(_card("Best single kernel", percent(single.accuracy), single.name))
+        single = max(singles, key=lambda kernel: kernel.score)
+        cards.append(_card("Best single kernel", percent(single.score), single.name))
     cards.append(_card("Kernels", str(len(comparison.kernel_names)), f"{len(comparison.classes)} classes"))
     count = len(comparison.n_test)
     cards.append(_card("Time", seconds(comparison.seconds), f"{count} split{'s' * (count != 1)}"))
@@ -69,15 +69,10 @@ def _header(comparison: Comparison) -> Html:
         "header",
         el("p", "multikernel · comparison", class_="eyebrow"),
         el("h1", comparison.data),
-        el("p", _sentence(comparison.description), class_="lead") if comparison.description else None,
-        el("p", _sentence(comparison.protocol), class_="lead"),
+        el("p", sentence(comparison.description), class_="lead") if comparison.description else None,
+        el("p", sentence(comparison.protocol), class_="lead"),
         el("dl", cards, class_="cards"),
     )
-
-
-def _sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
-    return text[:1].upper() + text[1:] + "."
 
 
 def _card(name: str, value: str, detail: str) -> Html:

@@ -5,29 +5,35 @@ from __future__ import annotations
 import math
 
 from multikernel.compare.results import Comparison, MethodResult, mean
-from multikernel.compare.table import cells, seconds
-from multikernel.report.markup import Html, el
+from multikernel.compare.table import HEADS, cells, columns, left_out, seconds, table_rows
+from multikernel.report.markup import Html, el, sentence
 
-_TITLES = (
-    ("Method", None),
-    ("Accuracy", "Mean over the test samples; ± one standard deviation over splits"),
-    ("Fit time", "Mean time of the final fit, kernels given and parameters chosen"),
-    ("Gap", "Largest relative duality gap: how far from the optimum the solution can be"),
-    ("Kernels used", "Kernels with a weight above 1e-8 of the largest"),
-    ("Peak memory", "Memory that the fit added at its peak, the Gram matrices not counted"),
-    ("Chosen", "Parameters, by validation inside the training samples"),
-)
+_TITLES = {
+    "method": ("Method", None),
+    "accuracy": ("Accuracy", "Share of the test samples that are predicted"),
+    "balanced_accuracy": ("Balanced", "Balanced accuracy: the mean over the classes of the share that is predicted"),
+    "roc_auc": ("AUC", "Area under the ROC curve, each class against the rest, mean over the classes"),
+    "fit time": ("Fit time", "Mean time of the final fit, kernels given and parameters chosen"),
+    "gap": ("Gap", "Largest relative duality gap: how far from the optimum the solution can be"),
+    "kernels": ("Kernels", "Kernels with a weight above 1e-8 of the largest"),
+    "memory": ("Memory", "Memory that the fit added at its peak, the Gram matrices not counted"),
+    "parameters": ("Chosen", "Parameters, by validation inside the training samples"),
+}
 
 
 def results_table(comparison: Comparison) -> Html:
-    """Methods with accuracy, time, gap, kernels, memory and parameters; the best is marked."""
+    """Methods with scores, time, gap, kernels, memory and parameters; the best is marked."""
     best = comparison.best()
-    head = el("tr", [el("th", title, scope="col", title=note) for title, note in _TITLES])
-    rows = [_row(comparison, method, method is best) for method in comparison.methods]
+    titles = [_TITLES[key] for key in columns(comparison)]
+    head = el("tr", [el("th", title, scope="col", title=note) for title, note in titles])
+    body = [_row(comparison, method, method is best) for method in table_rows(comparison)]
+    table = el("table", el("thead", head), el("tbody", body), class_="results", id="results-table")
     return el(
         "section",
         el("h2", "Results"),
-        el("div", el("table", el("thead", head), el("tbody", rows), class_="results", id="results-table")),
+        el("div", table, class_="scroll", tabindex="0", role="region", aria_label="Results"),
+        [el("p", line, class_="note left-out") for line in left_out(comparison)],
+        [el("p", sentence(remark), class_="remark") for remark in comparison.remarks],
         el("p", _explanation(comparison), class_="note"),
     )
 
@@ -35,16 +41,22 @@ def results_table(comparison: Comparison) -> Html:
 def _row(comparison: Comparison, method: MethodResult, is_best: bool) -> Html:
     if not method.scores:
         reason = method.error or "not run"
-        failed = el("td", el("span", reason, class_="error"), colspan=len(_TITLES) - 1, data_label="Failed")
+        width = len(columns(comparison)) - 1
+        failed = el("td", el("span", reason, class_="error"), colspan=width, data_label="Failed")
         return el("tr", el("th", method.title, scope="row"), failed, class_="failed")
-    first, *others = cells(comparison, method)
+    shown = cells(comparison, method)
+    first = shown.pop("method")
     mark = el("span", "best", class_="mark") if is_best else None
     name = el("th", first, mark, scope="row")
-    if method.error:  # some splits were done before it failed
-        partial = f"{len(method.scores)} of {comparison.n_splits} splits: {method.error}"
+    if trouble := method.error or method.left_out:  # some splits were done before
+        partial = f"{len(method.scores)} of {comparison.n_splits} splits: {trouble}"
         name = el("th", first, mark, el("span", partial, class_="error"), scope="row")
-    columns = [el("td", text, data_label=_TITLES[k + 1][0]) for k, text in enumerate(others)]
-    return el("tr", name, columns, class_="best" if is_best else None)
+    others = [
+        el("td", text, data_label=_TITLES[key][0], class_="none" if text == "–" else None)
+        for key, text in shown.items()
+    ]
+    kind = "best" if is_best else "baseline" if method is comparison.baseline else None
+    return el("tr", name, others, class_=kind)
 
 
 def _explanation(comparison: Comparison) -> str:
@@ -52,8 +64,12 @@ def _explanation(comparison: Comparison) -> str:
     parts = [
         "± is one standard deviation over the splits."
         if len(comparison.n_test) > 1
+        else ""
+        if comparison.scoring != "accuracy"
         else f"± is one standard error of a share among {sum(comparison.n_test)} test samples."
     ]
+    if comparison.scoring != "accuracy":
+        parts.append(f"Methods are ranked, and parameters chosen, by {HEADS[comparison.scoring]}.")
     if comparison.kernel_seconds:
         parts.append(
             f"Kernels are evaluated once for each split ({seconds(mean(comparison.kernel_seconds))}) and shared; "
@@ -64,4 +80,4 @@ def _explanation(comparison: Comparison) -> str:
         parts.append("Memory is what a fit added to the process at its peak, Gram matrices not counted.")
     elif peaks:
         parts.append("Memory is not measured on this system.")
-    return " ".join(parts)
+    return " ".join(part for part in parts if part)
