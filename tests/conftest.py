@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
-from multikernel import datasets
+from multikernel import clock, datasets
 
 # derandomize: the same examples on every run, so that a failure is a change of the code;
 # deadline: the first call of a compiled function takes seconds, which says nothing about the function
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("deterministic")
+
+
+# Files whose tests depend on the processor: solvers, kernels and the matrices between them.
+NUMERICAL = re.compile(
+    r"test_(cgboost|gram|kernels|losses|lpbeta|minmax|mkl_solvers|normalization|references|svm|vskl|weight_sets)"
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark numerical tests, so that ``-m numerical`` runs them under other processors and versions."""
+    for item in items:
+        if NUMERICAL.match(item.path.name):
+            item.add_marker(pytest.mark.numerical)
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +38,31 @@ def data_home() -> Path:
     if folder is None:
         pytest.skip("real data needed: set MULTIKERNEL_DATA to the folder that holds the .npz archives")
     return folder
+
+
+class FakeClock:
+    """Time stands still, but for the jumps that a test makes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.time = 0.0
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(clock, "now", lambda: self.time)
+
+    def jump_in(self, owner: Any, name: str, call: int | None = None, seconds: float = 1e6) -> None:
+        """Let so many seconds pass when ``owner.name`` is called for that time; whenever it is called, without."""
+        function, calls = getattr(owner, name), 0
+
+        @functools.wraps(function)
+        def jumping(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if call in (None, calls):
+                self.time += seconds
+            return function(*arguments, **options)
+
+        self._monkeypatch.setattr(owner, name, jumping)
+
+
+@pytest.fixture
+def fake_clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    return FakeClock(monkeypatch)

@@ -1,6 +1,5 @@
-"""Small MKL problems, ordinary and awkward, and their optimum by a conic solver."""
+"""Small problems, ordinary and awkward."""
 
-import cvxpy as cp
 import numpy as np
 
 AWKWARD = {
@@ -18,14 +17,14 @@ AWKWARD = {
 
 
 def make_kernels(
-    n_kernels=5, n=30, rank=4, C=3.0, *, duplicate=False, zero=False, n_positive=None, sizes=False, seed=0
+    n_kernels=5, n=30, rank=4, C=3.0, *, ridge=0.01, duplicate=False, zero=False, n_positive=None, sizes=False, seed=0
 ):
     """Gram matrices (F, n, n), signs and C."""
     rng = np.random.default_rng(seed)
     factors = rng.normal(size=(n_kernels, n, rank))
     K = factors @ factors.transpose(0, 2, 1) / rank
     if rank > 1:
-        K = K + 0.01 * np.eye(n)
+        K = K + ridge * np.eye(n)
     if duplicate:
         K[1] = K[0]
     if zero:
@@ -39,21 +38,17 @@ def make_kernels(
     return K, signs, C
 
 
-def conic_optimum(K, signs, C, p, nu=None):
-    """max over alpha of linear(alpha) − ½ ‖q(alpha)‖_{p/(p−1)}, from eigenvectors, by a conic solver."""
-    n = len(signs)
-    alpha = cp.Variable(n)
-    forms = []
-    for kernel in K:
-        values, vectors = np.linalg.eigh(kernel)
-        keep = values > 1e-13 * max(values.max(), 1e-300)
-        root = vectors[:, keep] * np.sqrt(values[keep])
-        forms.append(cp.sum_squares(root.T @ alpha) if keep.any() else cp.Constant(0.0))
-    q = cp.hstack(forms)
-    norm = cp.sum(q) if p >= 1e6 else cp.max(q) if p == 1.0 else cp.pnorm(q, p / (p - 1.0), approx=False)
-    y = cp.multiply(signs, alpha)
-    if nu is None:
-        objective, constraints = cp.sum(y) - 0.5 * norm, [y >= 0, y <= C, cp.sum(alpha) == 0]
-    else:
-        objective, constraints = -0.5 * norm, [y >= 0, y <= 1.0 / n, cp.sum(alpha) == 0, cp.sum(y) >= nu]
-    return cp.Problem(cp.Maximize(objective), constraints).solve(solver=cp.CLARABEL)
+def make_class_kernels(n_classes=3, n=40, n_kernels=4, *, spread=1.5, rest=0.3, n_good=2, linear=True, seed=0):
+    """Kernels (F, n, n) of mean diagonal one on views of which the first tell the classes apart, and labels.
+
+    Every other kernel is linear, if any, and the others are RBF.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    kernels = []
+    for f in range(n_kernels):
+        X = rng.normal(size=(n, 3)) + (spread if f < n_good else rest) * rng.normal(size=(n_classes, 3))[y]
+        D = ((X[:, None] - X) ** 2).sum(axis=-1)
+        K = X @ X.T if linear and f % 2 else np.exp(-D / D.mean())
+        kernels.append(K * n / np.trace(K))
+    return np.stack(kernels), y

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multikernel.compare.tuning import accuracy, choose
+from multikernel.compare.scores import accuracy
+from multikernel.compare.tuning import choose
 from multikernel.experiments import Task
 from multikernel.experiments.archives import drawn, from_features
 from multikernel.experiments.findings.curves import excess, exponent, first_reach

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 
 from multikernel.cli import main
-from multikernel.compare.tuning import accuracy
+from multikernel.compare.scores import accuracy
 from multikernel.experiments import Course, Entry, Protocol, Task, Verdict, all_protocols, protocols, reproduce
 from multikernel.experiments.archives import Archives, from_distances, from_features, joined, unfold
-from multikernel.experiments.findings.courses import against_time
+from multikernel.experiments.findings.courses import against_time, race
 from multikernel.experiments.findings.drawing import pictures
 from multikernel.experiments.findings.score_figures import gains_over_baseline, score_intervals
 from multikernel.experiments.fitting import average_precision, run_entry
 from multikernel.experiments.protocols import flower17, which_p
 from multikernel.experiments.results import Results
 from multikernel.experiments.standins import MAKERS
-from multikernel.experiments.tables import csv_table, tables
+from multikernel.experiments.tables import csv_table, score_text, tables
 from multikernel.files import DataError
 from multikernel.kernels import RBF
 
@@ -224,7 +224,50 @@ def test_a_protocol_file_is_short_and_declares_data_methods_splits_and_metric(pa
     drawn = pictures(Results(protocol))
     assert len({picture.name for picture in drawn}) == len(drawn) > 0
     assert all(picture.caption for picture in drawn)
-    assert protocol.claims(Results(protocol)) == [] or protocol.name == "which-p"  # nothing is said of nothing
+    assert protocol.claims(Results(protocol)) == []  # nothing is said of nothing
+
+
+def test_one_split_gives_figures_and_no_verdict():
+    scores = {"average": 0.80, "mkfda": 0.95, "mkl": 0.81, "best": 0.5}
+    verdicts = {}
+    for n_splits in (1, 3):
+        results = Results(replace(flower17.PROTOCOL, n_splits=n_splits))
+        (setting,) = results.protocol.settings
+        for split in range(n_splits):
+            for key, score in scores.items():
+                results.cells[setting, split, key] = {"scores": [score + 0.01 * split], "n_test": 340}
+        verdicts[n_splits] = results.protocol.claims(results)
+        assert ("±" in score_text(results, "mkfda", setting)) == (n_splits > 1)
+    assert [v.verdict for v in verdicts[1]] == ["not judged: one split"] * 2
+    assert all("over splits" not in v.evidence for v in verdicts[1])
+    assert "MK-FDA 95.0" in verdicts[1][0].evidence
+    assert verdicts[3][0].verdict == "holds"
+    assert "± 1.0 over splits" in verdicts[3][1].evidence
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [
+        ((4, 1.0), (8, 2.0), "holds"),
+        ((4, 1.0), (5, 2.0), "holds in part"),  # five epochs against four are no race won
+        ((4, 1.9), (8, 2.0), "holds in part"),
+        ((4, 1.9), (5, 2.0), "does not hold here"),
+        ((8, 2.0), (4, 1.0), "does not hold here"),
+        ((4, 1.0), None, "holds"),
+        (None, None, "does not hold here"),
+    ],
+)
+def test_a_race_is_won_by_a_margin_in_epochs_and_in_time(ours, theirs, verdict):
+    results = Results(flower17.PROTOCOL)
+    for key, end in (("obscure", ours), ("pegasos", theirs)):
+        points = [{"max_iter": 1, "seconds": 0.1, "objective": 2.0, "bound": 0.0}]
+        if end is not None:
+            points.append({"max_iter": end[0], "seconds": end[1], "objective": 1.0, "bound": 1.0})
+        results.courses[key] = {"title": key, "points": points}
+    results.courses["sdca"] = {"title": "sdca", "points": [{"objective": 1.0, "bound": 1.0}]}
+    found, text = race(results, "obscure", "pegasos")
+    assert found == verdict
+    assert "won if 1.5 times as fast, in epochs and in time" in text
 
 
 def test_verdicts_follow_from_the_figures():
@@ -237,11 +280,11 @@ def test_verdicts_follow_from_the_figures():
                 results.cells["data", split, key] = {"scores": [score + 0.01 * split], "n_test": 100}
 
     fill({"average": 0.7, "1": 0.8, "1.25": 0.75, "2": 0.7, "4": 0.7, "∞": 0.7})
-    sparse, dense, _ = which_p.PROTOCOL.claims(results)
+    sparse, dense = which_p.PROTOCOL.claims(results)
     assert sparse.verdict == "holds"
     assert dense.verdict == "does not hold here"
-    fill({"average": 0.8, "1": 0.7, "1.25": 0.75, "2": 0.8, "4": 0.8, "∞": 0.8})
-    sparse, dense, _ = which_p.PROTOCOL.claims(results)
+    fill({"average": 0.8, "1": 0.75, "1.25": 0.75, "2": 0.85, "4": 0.8, "∞": 0.8})
+    sparse, dense = which_p.PROTOCOL.claims(results)
     assert sparse.verdict == "does not hold here"
     assert dense.verdict == "holds"
     mean, deviation, count = results.difference("2", "1")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_experiments_runs import filled
 
-from multikernel.compare.tuning import accuracy
+from multikernel.compare.scores import accuracy
 from multikernel.estimators.registry import available
 from multikernel.experiments.findings.drawing import render
 from multikernel.experiments.findings.ranks import critical_difference, score_and_time

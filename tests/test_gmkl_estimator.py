@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multikernel import GMKLClassifier, gram_stack
 from multikernel.generalized import as_rule, prepared
@@ -231,20 +230,3 @@ def test_default_product_has_a_width_for_each_column_of_a_frame():
     assert model.score(frame, IRIS_y) > 0.9
     plain = GMKLClassifier(combination="product").fit(IRIS_X, IRIS_y)
     assert_array_equal(plain.decision_function(IRIS_X), model.decision_function(frame))
-
-
-WEIGHTS_DIFFER = (
-    "bandwidths and normalisation look at the samples, not at their weights; with fixed kernels the equivalence is "
-    "tested above"
-)
-
-
-@parametrize_with_checks(
-    [GMKLClassifier(), GMKLClassifier(combination="product", regularizer="l2", reg=10.0, weights="per-class")],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_DIFFER,
-        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_DIFFER,
-    },
-)
-def test_estimator_follows_scikit_learn(estimator, check):
-    check(estimator)

@@ -81,6 +81,15 @@ def test_quadratic_forms_follow_their_definition(stack, alpha):
     assert_allclose(stack.quadratic_forms(alpha), expected, **tolerance(stack))
 
 
+@pytest.mark.parametrize("n_support", [N_SAMPLES, 20, 5, 0])
+def test_forms_are_summed_over_columns(stack, n_support):
+    rng = np.random.default_rng(3)
+    alpha = np.zeros((N_SAMPLES, 4))
+    alpha[rng.permutation(N_SAMPLES)[:n_support]] = rng.normal(size=(n_support, 4))
+    expected = np.einsum("fij,ir,jr->f", arrays(stack), alpha, alpha)
+    assert_allclose(stack.summed_forms(alpha), expected, **tolerance(stack))
+
+
 def test_diagonal_is_the_diagonal(stack):
     assert_allclose(stack.diagonal(), np.diagonal(arrays(stack), axis1=1, axis2=2), **tolerance(stack))
 

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from multikernel.gram import gram_stack, precomputed_stack
-from multikernel.gram.checks import check_test_stack
+from multikernel.gram import DenseStack, gram_stack, precomputed_stack
+from multikernel.gram.checks import check_test_stack, check_training_stack
 
 
 def make_kernel(n=12, seed=0, dtype=np.float64):
@@ -117,3 +117,12 @@ def test_a_test_kernel_on_another_scale_is_suspected():
         check(stack, ("a",), largest=1e6)
     with pytest.raises(ValueError, match="no entry can exceed"):
         check(make_test_stack(4, 6, 1, value=1.5), ("a",), unit=True)
+
+
+def test_some_samples_of_a_checked_stack_are_checked_but_not_other_columns_of_them():
+    matrix = make_kernel(4)
+    stack = check_training_stack(DenseStack(matrix[None]))
+    some = np.array([0, 2])
+    assert stack.take(some, some).checked == "raise"
+    with pytest.raises(ValueError, match="not symmetric"):
+        check_training_stack(stack.take(some, np.array([1, 3])))

@@ -1,9 +1,10 @@
 """The min-max problem: its certificate brackets the optimum, and closed-form weights reach it."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
+from mkl_problems import make_kernels
 from numpy.testing import assert_allclose
+from references import reference
 
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack
@@ -13,31 +14,17 @@ from multikernel.monitor import Monitor
 from multikernel.solvers.closed_form import closed_form
 from multikernel.weight_sets import CappedSimplex, LpBall
 
+PLAIN = {"n_kernels": 4, "n": 24, "rank": 3, "C": 2.0}
 
-def make_problem(p, n_kernels=4, n=24, C=2.0, seed=0):
-    rng = np.random.default_rng(seed)
-    factors = rng.normal(size=(n_kernels, n, 3))
-    K = factors @ factors.transpose(0, 2, 1) + 0.01 * np.eye(n)
-    signs = np.where(factors[0, :, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+def make_problem(p):
+    K, signs, C = make_kernels(**PLAIN)
     return K, MinMaxProblem(DenseStack(K), CSVM(signs, C), LpBall(p), memory=1 << 30)
 
 
-def conic_optimum(K, signs, C, weight_set):
-    """max linear(alpha) - ½ support(q(alpha)) by a conic solver."""
-    n = len(signs)
-    alpha = cp.Variable(n)
-    roots = [np.linalg.cholesky(k + 1e-12 * np.eye(n)) for k in K]
-    q = cp.hstack([cp.sum_squares(root.T @ alpha) for root in roots])
-    exponent = weight_set.p / (weight_set.p - 1.0) if weight_set.p > 1.0 else np.inf
-    norm = cp.sum(q) if weight_set.is_box else cp.max(q) if weight_set.p == 1.0 else cp.pnorm(q, exponent)
-    y = cp.multiply(signs, alpha)
-    problem = cp.Problem(cp.Maximize(cp.sum(y) - 0.5 * norm), [y >= 0, y <= C, cp.sum(alpha) == 0])
-    return problem.solve(solver=cp.CLARABEL)
-
-
 @pytest.mark.parametrize("p", [1.1, 1.25, 1.5, 2.0, 4.0, 1e6])
-def test_closed_form_weights_reach_the_optimum_of_a_conic_solver(p):
-    K, problem = make_problem(p)
+def test_closed_form_weights_reach_the_optimum(p):
+    _, problem = make_problem(p)
     monitor = Monitor(problem, tol=1e-6)
     closed_form(problem, monitor)
     result = monitor.result()
@@ -45,21 +32,20 @@ def test_closed_form_weights_reach_the_optimum_of_a_conic_solver(p):
     assert problem.inner.violation(result.alpha) == 0.0
     q = problem.stack.quadratic_forms(result.alpha)
     assert_allclose(result.weights @ q, problem.weight_set.support(q), rtol=1e-4)
-    optimum = conic_optimum(K, problem.inner.signs, problem.inner.C, problem.weight_set)
-    assert_allclose(result.certificate.primal, optimum, rtol=2e-6)
+    reference(LpBall(p), **PLAIN).proves(result.certificate, 1e-6)
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 1e6])
 def test_the_certificate_brackets_the_optimum_for_any_weights_and_alpha(p):
     K, problem = make_problem(p)
-    optimum = conic_optimum(K, problem.inner.signs, problem.inner.C, problem.weight_set)
+    optimum = reference(LpBall(p), **PLAIN)
     rng = np.random.default_rng(1)
     for _ in range(20):
         weights = problem.weight_set.project(rng.uniform(size=problem.n_kernels))
         alpha = problem.inner.repair(rng.normal(size=len(K[0])))
         certificate = problem.certificate(weights, alpha)
-        assert certificate.dual <= optimum * (1 + 1e-6)
-        assert certificate.primal >= optimum * (1 - 1e-6)
+        assert certificate.dual <= optimum.upper
+        assert certificate.primal >= optimum.lower
 
 
 @pytest.mark.parametrize("p", [1.5, 2.0, 3.0])

@@ -1,19 +1,23 @@
 """Multiple kernel Fisher discriminant analysis: optimum, certificate, solvers, what the paper promises."""
 
 import warnings
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from references import fisher_bracket
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import MKFDAClassifier, MKFDAClassifierCV
+from multikernel.certificate import Certificate
 from multikernel.fda import DenseSystem, FDAProblem, LowRankSystem, fda_system
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.inner.fda import RegularizedFDA, fisher_targets
 from multikernel.inner.ridge import CholeskyFactor
-from multikernel.kernels import Linear, Nystroem
+from multikernel.kernels import RBF, Linear, Nystroem
 from multikernel.monitor import Monitor
 from multikernel.solvers.fda import FDA_SOLVERS, solve_fda
 from multikernel.weight_sets import LpBall
@@ -49,34 +53,18 @@ def solve(problem, tol=1e-7, solver="auto", max_iter=500):
     return monitor.result()
 
 
-def conic_optimum(K, H, reg, p):
-    """The max-min problem as  min over a of ¼‖a‖² − ⟨a, H⟩ + ‖(⟨a, K_j a⟩)_j‖_{p*} / 4λ,  scaled to size 1."""
-    cp = pytest.importorskip("cvxpy")
-    size = (H**2).sum()
-    a, q = cp.Variable(H.shape), cp.Variable(len(K))
-    constraints = []
-    for j, kernel in enumerate(K):
-        values, vectors = np.linalg.eigh(kernel / reg)
-        keep = values > 1e-13 * values[-1]
-        root = np.sqrt(values[keep])[:, None] * vectors[:, keep].T
-        constraints.append(cp.sum_squares(root @ a) <= q[j])
-    largest = cp.max(q) if p == 1.0 else cp.sum(q) if p >= 1e6 else cp.pnorm(q, p / (p - 1.0), approx=False)
-    objective = 0.25 * (cp.sum_squares(a) + largest) - cp.sum(cp.multiply(a, H / np.sqrt(size)))
-    problem = cp.Problem(cp.Minimize(objective), constraints)
-    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-8, tol_gap_abs=1e-9, tol_feas=1e-8)
-    assert problem.status == "optimal"
-    return problem.value * size
-
-
 @pytest.mark.parametrize("p", P_VALUES)
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_objective_is_the_conic_optimum(n_classes, p):
+def test_the_objective_is_the_optimum(n_classes, p):
     K, y = simulate(n_classes, n=36, n_kernels=4, seed=n_classes)
     reg = 1e-2
-    expected = conic_optimum(K, fisher_targets(y, n_classes), reg, p)
     model = MKFDAClassifier("precomputed", p=p, reg=reg, normalize=None, tol=1e-7).fit(np.moveaxis(K, 0, -1), y)
-    assert model.objective_ == pytest.approx(expected, rel=1e-6)
     assert model.dual_gap_ <= 1e-7 * abs(model.objective_)
+    alpha = np.zeros((len(y), len(model.dual_coef_)))
+    alpha[model.support_] = model.dual_coef_.T
+    candidate = SimpleNamespace(weights=model.weights_, alpha=alpha)
+    proof = Certificate(-model.objective_, -model.objective_ - model.dual_gap_)  # of the minimum
+    fisher_bracket(K, fisher_targets(y, n_classes), reg, p, candidate).proves(proof, 1e-7)
 
 
 @pytest.mark.parametrize("solver", [name for name in FDA_SOLVERS if name != "auto"])
@@ -271,29 +259,83 @@ def test_prediction_is_the_nearest_centroid_and_scores_agree():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("centered", [True, False])
-def test_leave_one_out_scores_are_those_of_models_without_the_sample(n_classes, centered):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_scores_are_those_of_models_without_the_sample(n_classes, centered, weighted):
     rng = np.random.default_rng(n_classes)
     n, reg = 24, 1e-2
     y = np.sort(np.arange(n) % n_classes)
     X = rng.normal(size=(n, 3)) + y[:, None]
     K = np.exp(-((X[:, None] - X) ** 2).sum(axis=-1) / 3.0)
+    s = rng.uniform(0.5, 3.0, size=n) if weighted else np.ones(n)
 
-    def centre(matrix):
-        return matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean() if centered else matrix
+    def centre(matrix, s, rows=None):
+        """The kernel, or ``rows`` of kernels to its samples, centred at their weighted mean."""
+        rows, mean = matrix if rows is None else rows, matrix @ s / s.sum()
+        return rows - (rows @ s / s.sum())[:, None] - mean + mean @ s / s.sum() if centered else rows
 
-    H = fisher_targets(y, n_classes)
-    problem = problem_of(centre(K)[None], y, reg, 1.0)
+    H, roots = fisher_targets(y, n_classes, s), np.sqrt(s)
+    inner = RegularizedFDA(H, reg, s)
+    problem = FDAProblem(
+        DenseSystem(DenseStack((roots[:, None] * centre(K, s) * roots)[None]), reg), inner, LpBall(1.0)
+    )
     found = problem.leave_one_out(np.ones(1), problem.solve_inner(np.ones(1))[1], centered=centered)
     for i in range(n):
         rest = np.delete(np.arange(n), i)
-        inner, row, labels = K[np.ix_(rest, rest)], K[i, rest], H[rest]
+        kept, weight, labels = K[np.ix_(rest, rest)], s[rest], H[rest]
         if centered:
-            row = row - row.mean() - inner.mean(axis=0) + inner.mean()
-            labels = labels - labels.mean(axis=0)
-        alpha = np.linalg.solve(centre(inner) + reg * np.eye(n - 1), labels)
-        Z = centre(inner) @ alpha
-        centroids = np.stack([Z[y[rest] == k].mean(axis=0) for k in range(n_classes)])
-        assert_allclose(found[i], -0.5 * ((row @ alpha - centroids) ** 2).sum(axis=1), rtol=1e-7, atol=1e-12)
+            labels = labels - np.average(labels, axis=0, weights=weight)
+        alpha = np.linalg.solve(centre(kept, weight) + reg * np.diag(1.0 / weight), labels)
+        Z, z = centre(kept, weight) @ alpha, centre(kept, weight, K[i, rest][None]) @ alpha
+        centroids = [np.average(Z[y[rest] == k], axis=0, weights=weight[y[rest] == k]) for k in range(n_classes)]
+        assert_allclose(found[i], -0.5 * ((z - np.stack(centroids)) ** 2).sum(axis=1), rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("normalize", [("center", "trace"), ("center", "variance"), None])
+@pytest.mark.parametrize("storage", ["dense", "lowrank", "blockwise"])
+def test_whole_weights_are_repeated_samples(n_classes, normalize, storage):
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % n_classes
+    X = rng.normal(size=(30, 4)) + y[:, None] * [1.0, 0.5, 0.0, 0.0]
+    weight = rng.integers(0, 4, size=30)
+    weight[:n_classes] = 1
+    make = Linear if storage == "lowrank" else partial(RBF, bandwidth=1.5)
+    kernels = [make(columns=columns) for columns in ([0], [1, 2], [2, 3])]
+    settings = {"p": 1.5, "reg": 1e-2, "normalize": normalize, "tol": 1e-9}
+    memory = 2.5 * 8 * 30**2 if storage == "blockwise" else None
+    model = MKFDAClassifier(kernels, memory=memory, **settings).fit(X, y, weight)
+    repeated = MKFDAClassifier(kernels, **settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert model.objective_ == pytest.approx(repeated.objective_, rel=1e-8)
+    assert model.dual_gap_ <= 1e-9 * abs(model.objective_)
+    assert_allclose(model.weights_, repeated.weights_, rtol=1e-4)
+    assert_allclose(model.centroids_, repeated.centroids_, rtol=1e-4, atol=1e-6)
+    new = rng.normal(size=(10, 4))
+    expected = repeated.decision_function(new)
+    assert_allclose(model.decision_function(new), expected, atol=1e-4 * np.abs(expected).max())
+    shares = model.kernel_contributions(new).sum(axis=1) + model.intercept_
+    assert_allclose(shares, model.decision_function(new), atol=1e-9)
+
+
+def test_balanced_classes_weigh_the_same():
+    K, y = simulate(3)
+    X = np.moveaxis(K, 0, -1)
+    counts = np.bincount(y)
+    model = MKFDAClassifier("precomputed", class_weight="balanced", tol=1e-8).fit(X, y)
+    by_hand = MKFDAClassifier("precomputed", tol=1e-8).fit(X, y, len(y) / (3 * counts[y]))
+    assert model.objective_ == pytest.approx(by_hand.objective_, rel=1e-7)
+    plain = MKFDAClassifier("precomputed", tol=1e-8).fit(X, y)
+    assert abs(model.objective_ - plain.objective_) > 1e-3 * abs(plain.objective_)
+    for criterion in ("loo", "cv"):
+        grid = MKFDAClassifierCV(
+            "precomputed", [1.0, 2.0], [1e-3], criterion=criterion, class_weight="balanced", cv=2
+        )
+        assert (grid.fit(X, y).grid_gaps_ <= 1e-4).all()
+
+
+def test_a_class_without_weight_is_refused():
+    K, y = simulate(3)
+    with pytest.raises(ValueError, match="a sample of positive weight"):
+        MKFDAClassifier("precomputed").fit(np.moveaxis(K, 0, -1), y, (y != 1).astype(float))
 
 
 def test_leave_one_out_grid_counts_what_the_models_without_a_sample_get_right():

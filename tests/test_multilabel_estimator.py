@@ -11,7 +11,6 @@ from sklearn.datasets import load_iris, make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multikernel import MultilabelMKLClassifier
 from multikernel.estimators.label_input import parse_labels
@@ -22,19 +21,6 @@ from multikernel.kernels import RBF, Linear
 from multikernel.multilabel import LabelSumProblem
 from multikernel.persistence import load, save
 from multikernel.solvers.label_catalogue import SOLVERS
-
-WEIGHTS_DIFFER = "bandwidths and normalisation look at the samples, not at their weights, and solutions agree to tol"
-
-
-@parametrize_with_checks(
-    [MultilabelMKLClassifier(), MultilabelMKLClassifier(objective="sum", bias=True)],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_DIFFER,
-        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_DIFFER,
-    },
-)
-def test_estimator_follows_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,15 @@
-"""The primal family: certificates against a conic solver, solvers against each other, bounds against what happens."""
+"""The primal family: certificates from definitions, solvers against each other, bounds against what happens."""
 
 import warnings
+from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
-import cvxpy as cp
 import numpy as np
 import pytest
+from mkl_problems import make_class_kernels
 from numpy.testing import assert_allclose
+from references import hinge_bracket
 from scipy.stats import ks_2samp
 
 from multikernel.gram import DenseStack, LazyStack, LowRankStack
@@ -20,47 +23,10 @@ from multikernel.solvers.table import ScoreTable
 from multikernel.solvers.ufo import ufo
 
 
-def make_kernels(n_classes, n=40, n_kernels=4, seed=0, spread=1.5):
-    """Linear and RBF kernels on views of which some tell the classes apart, and labels."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % n_classes
-    kernels = []
-    for f in range(n_kernels):
-        X = rng.normal(size=(n, 3)) + (spread if f < 2 else 0.3) * rng.normal(size=(n_classes, 3))[y]
-        D = ((X[:, None] - X) ** 2).sum(-1)
-        K = X @ X.T if f % 2 else np.exp(-D / D.mean())
-        kernels.append(K * n / np.trace(K))
-    return np.stack(kernels), y
-
-
 def make_problem(n_classes=3, p=1.25, C=10.0, *, sparsity=0.0, cost=None, weight=None, **options):
-    K, y = make_kernels(n_classes, **options)
+    K, y = make_class_kernels(n_classes, **options)
     loss = MulticlassHinge(y, n_classes, weight, cost)
     return GroupNormProblem(DenseStack(K), loss, 1.0 / (C * loss.total_weight), p, sparsity=sparsity)
-
-
-def conic_optimum(problem):
-    """Optimum of the problem from the definition, with w_j in coordinates of a square root of K_j."""
-    K, loss = problem.stack.to_array(), problem.loss
-    n, n_classes = len(loss), loss.n_classes
-    parts, scores = [], 0
-    for k in K:
-        values, vectors = np.linalg.eigh(k)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        part = cp.Variable((n, n_classes))
-        parts.append(cp.norm(part, "fro"))
-        scores = scores + root @ part
-    own = cp.sum(cp.multiply(scores, np.eye(n_classes)[loss.labels]), axis=1)
-    margins = scores - cp.reshape(own, (n, 1), order="C") @ np.ones((1, n_classes)) + loss.cost[loss.labels]
-    norms = cp.hstack(parts)
-    objective = problem.lam / 2 * cp.square(cp.pnorm(norms, problem.p)) + problem.sparsity * cp.sum(norms)
-    objective = objective + loss.importance @ cp.max(margins, axis=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        # in the units of ½‖w‖² + C Σ loss, which are of order one whatever C
-        scale = 1.0 / problem.lam
-        value = cp.Problem(cp.Minimize(scale * objective)).solve(solver=cp.CLARABEL)
-    return value / scale
 
 
 def run(solve, problem, tol=1e-3, **options):
@@ -73,18 +39,24 @@ GRID = [(p, C, M) for p in (1.01, 1.05, 1.25, 1.5, 2.0) for C in (1.0, 10.0, 100
 
 
 @pytest.mark.parametrize(("p", "C", "n_classes"), GRID[::4])
-def test_bounds_of_coordinate_ascent_enclose_the_conic_optimum(p, C, n_classes):
+def test_coordinate_ascent_reaches_the_optimum(p, C, n_classes):
     problem = make_problem(n_classes, p, C, n=20)
     result = run(sdca, problem, tol=1e-5)
-    optimum = conic_optimum(problem)
     assert result.converged
-    slack = 1e-6 * optimum  # what the conic solver leaves
-    assert result.certificate.dual - slack <= optimum <= result.certificate.primal + slack
+    optimum(p, C, n_classes, n=20).proves(result.certificate, 1e-5)
+
+
+@cache
+def optimum(p, C, n_classes, **options):
+    """Bracket of the problem's optimum."""
+    problem = make_problem(n_classes, p, C, **options)
+    return hinge_bracket(problem, run(sdca, problem, tol=1e-6, max_iter=5000))
 
 
 @pytest.mark.parametrize(("p", "C", "n_classes"), GRID)
 def test_coordinate_ascent_closes_the_gap(p, C, n_classes):
     result = run(sdca, make_problem(n_classes, p, C), tol=1e-4, max_iter=2000)
+    optimum(p, C, n_classes).proves(result.certificate, 1e-4)
     assert result.certificate.relative_gap <= 1e-4
     assert np.isfinite(result.weights).all()
 
@@ -138,10 +110,10 @@ def test_implied_weights_are_both_formulas():
 @pytest.mark.parametrize(("p", "C", "n_classes"), GRID)
 def test_obscure_comes_within_a_percent_of_the_optimum(p, C, n_classes):
     problem = make_problem(n_classes, p, C)
-    best = run(sdca, problem, tol=1e-5, max_iter=5000).certificate.dual
+    best = optimum(p, C, n_classes)
     proof = run(obscure, problem, tol=1e-9, max_iter=2000).certificate
-    assert proof.primal <= 1.01 * best
-    assert proof.dual >= 0.99 * best  # and nearly proves it
+    best.proves(proof, 0.01)
+    assert proof.dual >= 0.99 * best.lower  # and nearly proves it
 
 
 @pytest.mark.parametrize(("p", "C", "n_classes"), GRID[1::5])
@@ -155,7 +127,7 @@ def test_no_overflow_for_the_largest_exponents():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for scale in (1e-60, 1.0, 1e60):
-            K, y = make_kernels(3)
+            K, y = make_class_kernels(3)
             problem = GroupNormProblem(DenseStack(scale * K), MulticlassHinge(y, 3), 1e-3 * scale, 1.001)
             for solve in (obscure, pegasos, ufo, sdca):
                 result = run(solve, problem, max_iter=3)
@@ -170,7 +142,7 @@ def test_p_2_is_the_multiclass_svm_on_the_sum_of_the_kernels():
     assert_allclose(result.weights, 1.0)
     total = problem.stack.to_array().sum(axis=0)[None]
     alone = GroupNormProblem(DenseStack(total), problem.loss, problem.lam, 2.0)
-    assert_allclose(result.certificate.primal, conic_optimum(alone), rtol=1e-5)
+    hinge_bracket(alone, replace(result, weights=np.ones(1))).proves(result.certificate, 1e-6)
 
 
 def test_crammer_singer_on_linear_features_is_that_of_liblinear():
@@ -189,7 +161,7 @@ def test_crammer_singer_on_linear_features_is_that_of_liblinear():
 
 
 def test_sample_weights_count_as_repetitions():
-    K, y = make_kernels(3, n=30)
+    K, y = make_class_kernels(3, n=30)
     weight = np.arange(30) % 3
     rows = np.repeat(np.arange(30), weight)
     weighted = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3, weight), 0.01, 1.25)
@@ -209,7 +181,7 @@ def test_norms_of_w_and_of_weights_convert_into_each_other():
     from multikernel.weight_sets import LpBall
 
     # two classes and no bias: scores of the classes are ± f/2, so that kernels count half
-    K, y = make_kernels(2)
+    K, y = make_class_kernels(2)
     problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 2), 1.0 / 40, 1.25)
     signs = np.where(y == 1, 1.0, -1.0)
     svm = MinMaxProblem(DenseStack(2.0 * K), CSVM(signs, 1.0, bias=False), LpBall(weight_norm(1.25)), 1 << 30)
@@ -280,6 +252,23 @@ def test_score_table_takes_the_steps_of_the_paper(online):
     assert state.mistakes == mistakes > 0
 
 
+def test_a_scale_that_gets_tiny_is_multiplied_in():
+    problem, order = make_problem(3, 1.5, 2.0, n=12), np.arange(12)
+    usual, tiny = ScoreTable(problem), ScoreTable(problem)
+    for state in (usual, tiny):
+        state.proximal(order, 1.5, state.lengths())
+    factor = 1.1e-100 / tiny.scale
+    tiny.scale *= factor
+    for array in (tiny.table, tiny.coef, tiny.scalars[tiny.compiled.NORM : tiny.compiled.NORM + 1]):
+        array /= factor
+    tiny.squares /= factor**2
+    for state in (usual, tiny):
+        state.proximal(order, 1.5, state.lengths())
+    assert tiny.scale > 1e-10
+    assert_allclose(tiny.scale * tiny.coef, usual.scale * usual.coef, rtol=1e-9)
+    assert_allclose(tiny.scale**2 * tiny.squares, usual.scale**2 * usual.squares, rtol=1e-9)
+
+
 def test_every_storage_takes_the_same_steps():
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
@@ -309,7 +298,7 @@ def test_every_storage_takes_the_same_steps():
 
 
 def test_float32_kernels_keep_a_double_precision_table():
-    K, y = make_kernels(3)
+    K, y = make_class_kernels(3)
     problems = [GroupNormProblem(DenseStack(k), MulticlassHinge(y, 3), 0.01, 1.25) for k in (K, K.astype(np.float32))]
     values = [run(obscure, problem, max_iter=20).certificate.primal for problem in problems]
     assert_allclose(values[0], values[1], rtol=1e-4)
@@ -326,7 +315,7 @@ def test_the_same_seed_gives_the_same_solution_and_another_one_another():
 
 @pytest.mark.parametrize("solve", [obscure, pegasos, ufo])
 def test_sample_order_changes_the_outcome_no_more_than_the_seed(solve):
-    K, y = make_kernels(3)
+    K, y = make_class_kernels(3)
     shuffle = np.random.default_rng(5).permutation(len(y))
 
     def objectives(K, y):

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multikernel import ObscureClassifier, UFOMKLClassifier, gram_stack
 from multikernel.groupnorm import GroupNormProblem
@@ -25,30 +24,6 @@ BINARY_X, BINARY_y = make_classification(80, 6, n_informative=4, flip_y=0.1, ran
 KERNELS = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Polynomial(degree=2)]
 FAST = {"max_iter": 20, "tol": 0.99}
 SOLVERS = ["obscure", "pegasos", "sdca"]
-
-WEIGHTS_DIFFER = (
-    "bandwidths look at the samples, not at their weights, and orders of samples differ; with fixed kernels the "
-    "equivalence is tested in test_obscure.py"
-)
-
-
-def expected_failures(estimator):
-    return {
-        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_DIFFER,
-        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_DIFFER,
-    }
-
-
-@parametrize_with_checks(
-    [
-        ObscureClassifier(max_iter=50, tol=0.1),
-        ObscureClassifier(kernels=[Linear(), RBF()], solver="sdca", normalize="cosine"),
-        UFOMKLClassifier(kernels=[Linear(), RBF(), RBF(bandwidth="4*mean")], a=0.01, max_iter=50, tol=0.1),
-    ],
-    expected_failed_checks=expected_failures,
-)
-def test_estimator_follows_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def quiet(function, *arguments):

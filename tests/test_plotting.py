@@ -6,8 +6,10 @@ from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from multikernel import KernelAverageClassifier
+from multikernel import KernelAverageClassifier, MKLClassifier
 from multikernel.kernels import RBF, Linear
 from multikernel.plotting import ConvergenceDisplay, KernelWeightsDisplay, WeightPathDisplay
 
@@ -116,3 +118,10 @@ def test_the_legend_names_the_largest_final_weights():
 def test_unfitted_estimators_are_refused():
     with pytest.raises(NotFittedError):
         KernelWeightsDisplay.from_estimator(KernelAverageClassifier())
+
+
+def test_displays_accept_pipelines():
+    X, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), MKLClassifier([RBF(), Linear()])).fit(X, y)
+    for display in (KernelWeightsDisplay, ConvergenceDisplay, WeightPathDisplay):
+        assert display.from_estimator(pipeline).ax_ is not None

@@ -10,7 +10,6 @@ import re
 import runpy
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -28,9 +27,35 @@ MEASURE_IMPORT = """
 import json, sys, time
 import sklearn
 before = set(sys.modules)
-start = time.perf_counter()
+start = time.process_time()
 import multikernel
-print(json.dumps([time.perf_counter() - start, sorted(set(sys.modules) - before)]))
+print(json.dumps([time.process_time() - start, sorted(set(sys.modules) - before)]))
+"""
+
+
+# Other systems lack these modules and names. All is imported twice: by then, other packages have what they need.
+IMPORT_ELSEWHERE = """
+import os, pkgutil, signal, sys
+from importlib import import_module
+import multikernel
+
+def import_all():
+    package = import_module("multikernel")
+    for module in pkgutil.walk_packages(package.__path__, "multikernel."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+
+import_all()
+for name in [name for name in sys.modules if name.partition(".")[0] == "multikernel"]:
+    del sys.modules[name]
+for name in ("fcntl", "grp", "posix", "pwd", "resource", "select", "syslog", "termios"):
+    sys.modules[name] = None
+for name in ("fork", "getuid", "nice", "sched_getaffinity", "sysconf", "uname"):
+    vars(os).pop(name, None)
+for name in ("SIGALRM", "SIGHUP", "SIGKILL", "alarm"):
+    vars(signal).pop(name, None)
+import_all()
+print(sum(name.partition(".")[0] == "multikernel" for name in sys.modules))
 """
 
 
@@ -61,23 +86,27 @@ def test_the_page_of_references_is_written_from_the_bibliography():
 
 
 @pytest.fixture(scope="module")
-def import_runs() -> list[tuple[float, set[str]]]:
-    def run() -> tuple[float, set[str]]:
-        command = [sys.executable, "-c", MEASURE_IMPORT]
-        seconds, modules = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        return seconds, set(modules)
-
-    return [run() for _ in range(3)]
+def import_run() -> tuple[float, set[str]]:
+    """Seconds of processor time, and modules loaded."""
+    command = [sys.executable, "-c", MEASURE_IMPORT]
+    seconds, modules = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return seconds, set(modules)
 
 
-def test_importing_adds_less_than_three_tenths_of_a_second_to_scikit_learn(import_runs):
-    # the quickest run: what else the machine does can only add to it
-    assert min(seconds for seconds, _ in import_runs) < 0.3
+def test_importing_adds_less_than_three_tenths_of_a_second_to_scikit_learn(import_run):
+    assert import_run[0] < 0.3
 
 
 @pytest.mark.parametrize("module", HEAVY)
-def test_importing_loads_nothing_heavy_beyond_scikit_learn(import_runs, module):
-    assert module not in import_runs[0][1]
+def test_importing_loads_nothing_heavy_beyond_scikit_learn(import_run, module):
+    assert module not in import_run[1]
+
+
+def test_every_module_can_be_imported_without_what_only_posix_has():
+    command = [sys.executable, "-W", "error", "-c", IMPORT_ELSEWHERE]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) == len(SOURCES) - 1  # all but __main__
 
 
 def code_blocks(path: Path) -> list[str]:
@@ -120,7 +149,7 @@ def resolves(dotted: str) -> bool:
 def test_every_public_estimator_is_in_the_reference_and_among_the_models():
     estimators = [name for name in multikernel.__all__ if name.endswith("Classifier")]
     assert estimators
-    for page in ("api.md", "models.md"):
+    for page in ("api.rst", "models.md"):
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         assert [name for name in estimators if name not in text] == [], f"missing on docs/{page}"
 
@@ -137,4 +166,8 @@ def test_every_option_on_the_command_line_page_exists():
 
 def test_the_changelog_has_the_current_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## {version('multikernel')}" in changelog
+    assert f"## {multikernel.__version__}" in changelog
+
+
+def test_the_citation_has_the_current_version():
+    assert f"\nversion: {multikernel.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

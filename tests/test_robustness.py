@@ -3,10 +3,14 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.model_selection import cross_val_score
 
 from multikernel import (
     BestKernelClassifier,
@@ -310,3 +314,55 @@ def test_infinite_prices_are_refused(classifier, parameters):
     _, K, y = small_task()
     with pytest.raises(ValueError, match="=inf must be"):
         classifier("precomputed", **parameters).fit(K, y)
+
+
+class AnnData:
+    """What estimators see of one."""
+
+    obs_names = ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (AnnData(), r"X is an AnnData: pass X.to_df\(\)"),
+        ({"a": np.ones((4, 2)), "b": np.ones((4, 3))}, r"X is a dict of 2 tables: X, columns = .*join_views\(X\)"),
+        ([np.eye(4), np.ones((4, 4))], r"X is a list of 2 matrices.*gram_stack\(X\), in cross_val_score"),
+    ],
+)
+def test_containers_of_tables_are_refused_with_what_to_do(X, message):
+    y = np.arange(4) % 2
+    model = KernelAverageClassifier([RBF(bandwidth=1.0)]).fit(np.arange(8.0).reshape(4, 2), y)
+    for call in (lambda: clone(model).fit(X, y), lambda: model.predict(X)):
+        with pytest.raises((TypeError, ValueError), match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_the_advice_on_lists_of_kernels_works():
+    X, y = load_iris(return_X_y=True)
+    kernels = [X @ X.T, np.exp(-((X[:, None] - X) ** 2).sum(axis=-1))]
+    assert cross_val_score(KernelAverageClassifier("precomputed"), gram_stack(kernels), y).mean() > 0.9
+
+
+def test_distances_taken_for_kernels_are_noticed():
+    X, y = load_iris(return_X_y=True)
+    D = np.abs(X[:, None] - X).sum(axis=-1)
+    with pytest.raises(ValueError, match=r"diagonal is zero, as that of distances is: kernels=\[FromDistance\(\)\]"):
+        KernelAverageClassifier("precomputed").fit(D[:, :, None], y)
+    assert KernelAverageClassifier([FromDistance()]).fit(D, y).score(D, y) > 0.9
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_missing_columns_are_told_in_one_line(names):
+    wanted = [f"gene{k}" for k in range(200)]
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 5)), columns=wanted[:5])
+    told = (
+        "no column named 'gene5' nor 194 more of the 200"
+        if names
+        else "pass a data frame, or choose them by position"
+    )
+    with pytest.raises(ValueError, match=told) as caught:
+        KernelAverageClassifier([RBF(columns=wanted)]).fit(X if names else X.to_numpy(), np.arange(10) % 2)
+    assert len(str(caught.value)) < 300
+    assert "feature_names=" not in str(caught.value)

@@ -2,10 +2,11 @@
 
 import warnings
 
-import cvxpy as cp
 import numpy as np
 import pytest
+from mkl_problems import make_class_kernels
 from numpy.testing import assert_allclose
+from references import conic_group_norm, conic_hinge
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,45 +20,17 @@ from multikernel.solvers.table import ScoreTable
 from multikernel.solvers.ufo import ufo, ufo_norm
 
 
-def make_problem(sparsity, n=40, n_kernels=4, C=10.0):
+def make_problem(sparsity, n=40, C=10.0):
     """RBF kernels on views, of which two tell the three classes apart."""
-    rng = np.random.default_rng(0)
-    y = np.arange(n) % 3
-    kernels = []
-    for f in range(n_kernels):
-        X = rng.normal(size=(n, 3)) + (1.5 if f < 2 else 0.1) * rng.normal(size=(3, 3))[y]
-        D = ((X[:, None] - X) ** 2).sum(-1)
-        kernels.append(np.exp(-D / D.mean()))
-    loss = MulticlassHinge(y, 3)
-    return GroupNormProblem(
-        DenseStack(np.stack(kernels)), loss, 1.0 / (C * n), ufo_norm(n_kernels), sparsity=sparsity
-    )
-
-
-def conic_optimum(problem):
-    """The optimum from the definition, and the norms of its w_j."""
-    K, loss = problem.stack.to_array(), problem.loss
-    n = len(loss)
-    parts, scores = [], 0
-    for k in K:
-        values, vectors = np.linalg.eigh(k)
-        part = cp.Variable((n, 3))
-        parts.append(cp.norm(part, "fro"))
-        scores = scores + (vectors * np.sqrt(np.maximum(values, 0.0))) @ part
-    own = cp.sum(cp.multiply(scores, np.eye(3)[loss.labels]), axis=1)
-    margins = scores - cp.reshape(own, (n, 1), order="C") @ np.ones((1, 3)) + loss.cost[loss.labels]
-    norms = cp.hstack(parts)
-    objective = problem.lam / 2 * cp.square(cp.pnorm(norms, problem.p)) + problem.sparsity * cp.sum(norms)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        value = cp.Problem(cp.Minimize(objective + cp.sum(cp.max(margins, axis=1)) / n)).solve(solver=cp.CLARABEL)
-    return value, norms.value
+    K, y = make_class_kernels(n=n, rest=0.1, linear=False)
+    return GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (C * n), ufo_norm(len(K)), sparsity=sparsity)
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.05, 0.15])
 def test_ufo_reaches_the_conic_optimum_with_exact_zeros(sparsity):
     problem = make_problem(sparsity)
-    optimum, norms = conic_optimum(problem)
+    K, loss = problem.stack.to_array(), conic_hinge(problem.loss)
+    optimum, norms = conic_group_norm(K, problem.lam, problem.p, 3, loss, sparsity)
     monitor = Monitor(problem, 1e-9)
     ufo(problem, monitor, None, max_iter=3000, random_state=0)
     result = monitor.result()
