@@ -1,5 +1,6 @@
 """Multiple kernel learning: learn from several kernels at once, and how much each one counts."""
 
+import logging
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     )
     from multikernel.gram import gram_stack
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # quiet unless the user asks
 
 __all__ = [
     "BestKernelClassifier",

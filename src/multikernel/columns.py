@@ -60,11 +60,14 @@ class ColumnProblem:
         chosen = np.asarray(weights) > 0.5
         if (self._chosen & ~chosen).any():
             self._chosen, self._master = np.zeros_like(chosen), np.zeros_like(self._master)
+        self._chosen = self._chosen.copy()
         for j in np.flatnonzero(chosen & ~self._chosen):
             kernel = self.stack.take(kernels=[j]).combine(np.ones(1)).astype(np.float64, copy=False)
-            square = kernel @ kernel
+            square = np.empty_like(kernel)
+            for rows in self.stack.row_blocks():
+                np.matmul(kernel[rows], kernel, out=square[rows[0] : rows[-1] + 1])
             self._master += 0.5 * (square + square.T)  # exactly symmetric
-        self._chosen = chosen
+            self._chosen[j] = True
         return self._master
 
     def columns(self, alpha: NDArray) -> Array:
@@ -90,6 +93,6 @@ class ColumnProblem:
         share = np.where(quadratic > 0.0, share, linear > 0.0)
         return Certificate(primal, float((share * linear - share**2 * quadratic).sum()))
 
-    def intercepts(self, weights: NDArray, alpha: NDArray) -> Array:
+    def intercept(self, weights: NDArray, alpha: NDArray) -> Array:
         """The biases with the least loss, shape (T,)."""
         return self.inner.intercepts(self.master(weights) @ alpha)

@@ -29,14 +29,19 @@ class WeightedSum:
 
     weights: NDArray[np.float64]
     dtype: type | None = None  # of the sum; that of the stack by default
+    out: NDArray | None = None  # memory to use if it is of the right size
 
     def combine(self, stack: GramStack) -> NDArray:
         """The combined kernel, shape (rows, columns)."""
-        return stack.combine(self.weights, self.dtype)
+        return stack.combine(self.weights, self.dtype, self.out)
 
     def diagonal(self, stack: GramStack) -> NDArray[np.float64]:
         """Its diagonal, shape (rows,)."""
         return self.weights @ stack.diagonal()
+
+
+class NotApplicable(ValueError):
+    """The kernels are good, but not for this way of combining them: comparisons leave the method out."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ def _forgive_rounding(block: NDArray, rows: NDArray, names: tuple[str, ...]) -> 
     if worst.min() < 0.0:
         kernel = int(worst.argmin())
         row, column = np.unravel_index(block[kernel].argmin(), block[kernel].shape)
-        raise ValueError(
+        raise NotApplicable(
             f"the geometric mean needs kernels without negative entries, but kernels[{kernel}] "
             f'("{names[kernel]}") is {block[kernel].min():.3g} at row {rows[row]}, column {column}. '
             'Use how="mean", or kernels such as RBF.'

@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 
 from multikernel.blas import one_blas_thread
 from multikernel.certificate import Certificate
+from multikernel.clock import check
 from multikernel.gram.base import GramStack, format_bytes
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.inner.fda import RegularizedFDA, leave_one_out
 from multikernel.inner.ridge import CholeskyFactor
 from multikernel.threads import map_threads
-from multikernel.weight_sets import LpBall
+from multikernel.weight_sets import LpBall, nearest
 
 Matrix = NDArray[np.float64]
+# Samples whose features are multiplied between two looks at the clock.
+BLOCK = 4096
 
 
 class System(Protocol):
@@ -95,7 +98,7 @@ class DenseSystem:
         """``⟨alpha, K_j alpha⟩ = ⟨K_j, alpha alpha'⟩``, shape (F,): one pass over the kernels for all columns."""
         if alpha.shape[1] == 1:  # the scores will serve the curvature as well
             return np.maximum(self._scores_of_each(alpha)[:, :, 0] @ alpha[:, 0], 0.0)
-        return np.maximum(self.stack.symmetric_products(alpha @ alpha.T), 0.0)
+        return np.maximum(self.stack.summed_forms(alpha), 0.0)
 
     def traces(self) -> NDArray[np.float64]:
         """``tr K_j``, shape (F,)."""
@@ -140,7 +143,11 @@ class LowRankSystem:
         self.features = np.hstack(stack.row_features).astype(np.float64, copy=False)
         self.owner = np.repeat(np.arange(stack.n_kernels), [f.shape[1] for f in stack.row_features])
         self.n_kernels, self.reg = stack.n_kernels, reg
-        self.products = self.features.T @ self.features
+        self.products = np.zeros((self.features.shape[1], self.features.shape[1]))
+        for start in range(0, len(self.features), BLOCK):
+            check()
+            part = self.features[start : start + BLOCK]
+            self.products += part.T @ part
         self._weights = np.empty(0)
         self._factor: CholeskyFactor | None = None
 
@@ -254,6 +261,10 @@ class FDAProblem:
         """Equal weights, and the alpha of a kernel that is zero."""
         return self.weight_set.start(self.n_kernels), self.inner.start()
 
+    def settled(self, weights: NDArray, alpha: Matrix) -> tuple[NDArray, Matrix]:
+        """The nearest weights of the set; any alpha is feasible."""
+        return nearest(self.weight_set, weights), alpha
+
     def solve_inner(
         self, weights: NDArray, warm: NDArray | None = None, tol: float = 0.0, enough: float = np.inf
     ) -> tuple[float, Matrix]:
@@ -281,8 +292,8 @@ class FDAProblem:
         primal = self.inner.primal(self.system.scores(weights, alpha), alpha)
         return Certificate(primal, self.inner.dual(alpha, largest))
 
-    def centroids(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """Means of the training samples of each class in the discriminant space, shape (M, c)."""
+    def intercept(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """What takes the place of a bias: means of the samples of each class in the discriminant space, (M, c)."""
         return self.inner.centroids(self.system.scores(weights, alpha))
 
     def leave_one_out(self, weights: NDArray, alpha: Matrix, *, centered: bool) -> Matrix:

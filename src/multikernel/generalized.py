@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.certificate import Certificate
+from multikernel.clock import OutOfTime
 from multikernel.combination import one_kernel
 from multikernel.gram import DenseStack, GramStack
 from multikernel.gram.base import support_of
@@ -236,6 +237,10 @@ class GeneralizedProblem:
         """Parameters that favour no kernel, and a feasible alpha."""
         return self.project(self._start), self.inner.start()
 
+    def settled(self, d: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """The nearest parameters that are allowed, and a feasible alpha near the one given."""
+        return self.project(d), self.inner.repair(alpha)
+
     def project(self, d: Vector) -> Vector:
         """Nearest parameters that are allowed."""
         return np.maximum(d, self.lower)
@@ -244,6 +249,7 @@ class GeneralizedProblem:
         """Forget the kernel and gradient last computed: they take memory."""
         self._kernel: tuple[Vector, Any] | None = None
         self._gradient: tuple[Vector, NDArray, Vector] | None = None
+        self._scores: tuple[Vector, NDArray, NDArray] | None = None
 
     def kernel(self, d: Vector) -> NDArray | KernelOperator:
         """K(d), remembered until another is asked for."""
@@ -262,7 +268,11 @@ class GeneralizedProblem:
         kernel = self.kernel(d)
         if isinstance(kernel, np.ndarray) and not np.isfinite(kernel.sum(dtype=np.float64)):
             return np.inf, self.inner.start() if warm is None else warm
-        value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False)
+        try:
+            value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False)
+        except OutOfTime as end:
+            end.reached = None if warm is None or np.ndim(warm) == 2 else (d, end.reached)
+            raise
         return float(np.sum(value)) + self.reg * self.regularizer.value(d), alpha
 
     def gradient(self, d: Vector, alpha: NDArray) -> Vector:
@@ -280,11 +290,15 @@ class GeneralizedProblem:
         return self._gradient[2]  # type: ignore[index]
 
     def scores(self, d: Vector, alpha: NDArray) -> NDArray[np.float64]:
-        """``K(d) alpha``, shape (n,) or (n, T)."""
-        operator = as_operator(self.kernel(d))
-        if alpha.ndim == 1:
-            return operator.matvec(alpha)
-        return np.column_stack([operator.matvec(np.ascontiguousarray(column)) for column in alpha.T])
+        """``K(d) alpha``, shape (n,) or (n, T); the last one is remembered."""
+        if not alpha.any():
+            return np.zeros(alpha.shape)
+        last = self._scores
+        if last is None or not (np.array_equal(last[0], d) and np.array_equal(last[1], alpha)):
+            operator, columns = as_operator(self.kernel(d)), alpha.reshape(len(alpha), -1).T
+            scores = np.column_stack([operator.matvec(np.ascontiguousarray(column)) for column in columns])
+            last = self._scores = np.array(d), np.array(alpha), scores.reshape(alpha.shape)
+        return last[2]
 
     def certificate(self, d: Vector, alpha: NDArray) -> Certificate:
         """T(d) from above, the bound that alpha proves where there is one, and the distance from stationarity."""

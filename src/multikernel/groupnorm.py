@@ -13,6 +13,9 @@ from multikernel.weight_sets import LpBall, lp_norm
 
 Vector = NDArray[np.float64]
 
+# Smallest share of the largest weight that a kernel can fall to while weights are learnt.
+SMALLEST_SHARE = 1e-12
+
 
 def weight_norm(group_norm: float) -> float:
     """The norm p of kernel weights that a group norm r of w amounts to: ``p = r / (2 - r)``, from 1 to infinity.
@@ -88,9 +91,9 @@ class GroupNormProblem:
         self.q = self.p / (self.p - 1.0)
         self.sparsity, self.memory = float(sparsity), memory
         self.weight_set = LpBall(weight_norm(self.p))
-        self._known: list[tuple[NDArray, Vector]] = []  # feasible points with their squares
+        self._known: list[tuple[NDArray, Vector]] = []  # alphas with their squares
         self._kernel: tuple[NDArray, NDArray] | None = None
-        self._last: tuple[NDArray, NDArray, Vector, NDArray] | None = None
+        self._products: tuple[NDArray, NDArray] | None = None  # an alpha, and K_j alpha of each kernel
 
     @property
     def n_kernels(self) -> int:
@@ -101,42 +104,57 @@ class GroupNormProblem:
         """Equal weights, and alpha = 0."""
         return self.weight_set.start(self.n_kernels), np.zeros((len(self.loss), self.loss.n_classes))
 
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """Weights that are not negative; any alpha is feasible."""
+        return np.maximum(weights, 0.0), alpha
+
     def intercept(self, weights: NDArray, alpha: NDArray) -> NDArray[np.float64]:
         """Zero for every task: the problem has no bias."""
         return np.zeros(1 if alpha.shape[1] == 2 else alpha.shape[1])
 
     # -- what a solution is worth ----------------------------------------------------------------------------------
 
-    def evaluate(
-        self, weights: NDArray, alpha: NDArray, also: NDArray | None = None
-    ) -> tuple[NDArray[np.float64], Vector]:
-        """Scores ``Σ_j weights_j K_j alpha``, shape (n, M), and ``‖θ_j(alpha)‖²``, shape (F,); the last are kept.
+    def scores(self, weights: NDArray, alpha: NDArray) -> NDArray[np.float64]:
+        """``Σ_j weights_j K_j alpha``, shape (n, M)."""
+        if not alpha.any():
+            return np.zeros(alpha.shape)
+        if self._has_entries:
+            support = support_of(alpha)  # rows are columns, and quicker to take
+            return (alpha[support].T @ self.kernel(weights)[support].astype(np.float64, copy=False)).T
+        if self._products is None or not np.array_equal(self._products[0], alpha):
+            self._multiply(alpha)
+        assert self._products is not None
+        return np.tensordot(weights, self._products[1], axes=1)
+
+    def squares(self, alpha: NDArray, also: NDArray | None = None) -> Vector:
+        """``‖θ_j(alpha)‖²``, shape (F,); the last are kept.
 
         ``also`` is an alpha that a lower bound will be asked for: where entries have to be computed, once for both.
         """
-        last = self._last
-        if last is None or not (np.array_equal(last[0], weights) and np.array_equal(last[1], alpha)):
-            self._last = np.array(weights), np.array(alpha), *self._evaluated(weights, alpha, also)
-        assert self._last is not None
-        return self._last[3], self._last[2]
+        for point, squares in self._known:
+            if np.array_equal(point, alpha):
+                return squares
+        if self._has_entries:
+            squares = np.maximum(self.stack.summed_forms(alpha), 0.0)
+            self._known = [(np.array(alpha), squares), *self._known[:2]]
+        else:
+            self._multiply(alpha, also)
+        return self._known[0][1]
 
-    def _evaluated(
-        self, weights: NDArray, alpha: NDArray, also: NDArray | None
-    ) -> tuple[Vector, NDArray[np.float64]]:
-        if isinstance(self.stack, DenseStack) and self.fits_combined:
-            # entries are at hand, and two passes of the cheap kind beat products of each kernel with each class
-            squares = self._squares(alpha)
-            support = support_of(alpha)
-            scores = self.kernel(weights)[:, support].astype(np.float64, copy=False) @ alpha[support]
-        else:  # entries cost more than products: compute each once
-            # those of feasible points too, because bounds will ask for their norms
-            points = [self.loss.feasible(self.lam * point) for point in (alpha, also) if point is not None]
-            parts = np.split(self.stack.apply(np.hstack([alpha, *points])), 1 + len(points), axis=2)
-            squares = np.einsum("fim,im->f", parts[0], alpha)
-            scores = np.tensordot(weights, parts[0], axes=1)
-            norms = [np.einsum("fim,im->f", part, point) for part, point in zip(parts[1:], points)]
-            self._known = [(point, np.maximum(norm, 0.0)) for point, norm in zip(points, norms)]
-        return np.maximum(squares, 0.0), scores
+    @property
+    def _has_entries(self) -> bool:
+        """Whether entries are at hand: passes over them then beat products of each kernel with each class."""
+        return isinstance(self.stack, DenseStack) and self.fits_combined
+
+    def _multiply(self, alpha: NDArray, also: NDArray | None = None) -> None:
+        """Compute each entry once, for scores and squares of alpha and for the squares that bounds will ask for."""
+        points = [np.array(alpha), *(self.feasible(point) for point in (alpha, also) if point is not None)]
+        if np.array_equal(points[0], points[1]):
+            del points[1]
+        parts = np.split(self.stack.apply(np.hstack(points)), len(points), axis=2)
+        squares = [np.einsum("fim,im->f", part, point) for part, point in zip(parts, points)]
+        self._known = [(point, np.maximum(square, 0.0)) for point, square in zip(points, squares)]
+        self._products = points[0], parts[0]
 
     @property
     def fits_combined(self) -> bool:
@@ -155,33 +173,21 @@ class GroupNormProblem:
 
     def objective(self, weights: NDArray, alpha: NDArray) -> float:
         """f(w), the value of the problem at a solution."""
-        scores, squares = self.evaluate(weights, alpha)
-        return self.regulariser(weights * np.sqrt(squares)) + self.loss.value(scores)
+        norms = weights * np.sqrt(self.squares(alpha))
+        return self.regulariser(norms) + self.loss.value(self.scores(weights, alpha))
 
-    def lower_bound(self, alpha: NDArray, squares: Vector | None = None) -> float:
-        """The largest D(t A) over t in [0, 1], where A is ``lam alpha`` made feasible.
-
-        ``squares`` are the ‖θ_j(alpha)‖² if they are known; they are used if alpha is feasible as it is.
-        """
+    def feasible(self, alpha: NDArray) -> NDArray[np.float64]:
+        """An alpha near the given one whose A is feasible; the given one if only rounding tells them apart."""
         dual = self.lam * alpha
         feasible = self.loss.feasible(dual)
-        if squares is not None and np.abs(feasible - dual).max(initial=0.0) <= 1e-14 * np.abs(dual).max(initial=0.0):
-            norms = self.lam * np.sqrt(squares)
-        else:
-            norms = np.sqrt(self._squares(feasible))
-        linear = self.loss.linear(feasible)
-        return max(self._dual_value(linear, norms, t) for t in (0.0, self._best_shrinkage(linear, norms)))
+        near = np.abs(feasible - dual).max(initial=0.0) <= 1e-14 * np.abs(dual).max(initial=0.0)
+        return alpha if near else feasible / self.lam
 
-    def _squares(self, alpha: NDArray) -> Vector:
-        """``‖θ_j(alpha)‖²``, shape (F,)."""
-        if isinstance(self.stack, DenseStack) and self.fits_combined:
-            support = support_of(alpha)  # entries of other samples count nothing
-            part = alpha[support]
-            return np.maximum(self.stack.take(support, support).inner_products(part @ part.T), 0.0)
-        for point, squares in self._known:
-            if np.array_equal(point, alpha):
-                return squares
-        return np.maximum(self.stack.quadratic_forms(alpha).sum(axis=1), 0.0)
+    def lower_bound(self, alpha: NDArray) -> float:
+        """The largest D(t A) over t in [0, 1], where A is ``lam alpha`` made feasible."""
+        alpha = self.feasible(alpha)
+        norms, linear = self.lam * np.sqrt(self.squares(alpha)), self.loss.linear(self.lam * alpha)
+        return max(self._dual_value(linear, norms, t) for t in (0.0, self._best_shrinkage(linear, norms)))
 
     def _dual_value(self, linear: float, norms: Vector, t: float) -> float:
         cut = np.maximum(t * norms - self.sparsity, 0.0)
@@ -196,8 +202,7 @@ class GroupNormProblem:
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """f(w) and the bound that ``alpha`` proves."""
-        _, squares = self.evaluate(weights, alpha)
-        return Certificate(self.objective(weights, alpha), self.lower_bound(alpha, squares))
+        return Certificate(self.objective(weights, alpha), self.lower_bound(alpha))
 
     # -- weights -----------------------------------------------------------------------------------------------------
 
@@ -212,22 +217,16 @@ class GroupNormProblem:
             return np.ones(len(squares))
         return (norms / total) ** (self.q - 2.0)
 
-    def inside(self, weights: Vector, floor: float) -> Vector:
+    def inside(self, weights: Vector, floor: float = SMALLEST_SHARE) -> Vector:
         """Weights scaled to the boundary of their set, none below ``floor`` of the largest: zero would stay zero."""
         if self.weight_set.is_box:
             return np.ones(len(weights))
         weights = np.maximum(weights, floor * weights.max(initial=1e-300))
         return weights / lp_norm(weights, self.weight_set.p)
 
-    def next_weights(self, weights: Vector, squares: Vector, power: float = 1.0) -> Vector:
+    def next_weights(self, weights: Vector, squares: Vector) -> Vector:
         """``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)`` for ``w_j = weights_j θ_j``: the best for this w [KBSZ11, eq. (26)].
 
-        ``squares`` are the ‖θ_j‖². A ``power`` above one goes beyond, because near p = 1 they converge slowly.
+        ``squares`` are the ‖θ_j‖².
         """
-        if self.weight_set.is_box:
-            return np.ones(len(weights))
-        best = self.weight_set.weights(weights * np.sqrt(np.maximum(squares, 0.0)))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            change = np.where(weights > 0.0, best / weights, 1.0)
-        moved = weights * np.clip(change, 1e-8, 1e8) ** power
-        return moved / lp_norm(moved, self.weight_set.p)
+        return self.inside(self.weight_set.weights(weights * np.sqrt(np.maximum(squares, 0.0))))

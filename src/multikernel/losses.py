@@ -48,6 +48,8 @@ class MulticlassHinge:
     ):
         self.labels = np.ascontiguousarray(labels, dtype=np.int64)
         self.n_classes = int(n_classes)
+        if self.labels.size and not (self.labels.min() >= 0 and self.labels.max() < self.n_classes):
+            raise ValueError(f"labels must be from 0 to {self.n_classes - 1}: they are positions of classes.")
         weight = np.ones(len(self.labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if not weight.sum() > 0.0:
             raise ValueError("all sample weights are zero: give at least one sample a positive weight.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.clock import OutOfTime
 from multikernel.combination import WeightedSum, one_kernel
 from multikernel.gram import GramStack
 from multikernel.inner.labels import LabelSVMs
@@ -60,9 +60,8 @@ def kernel_machines(
     sample_weight: Array,
     memory: int,
     tol: float = 1e-3,
-    deadline: float = float("inf"),
 ) -> KernelMachines:
-    """Train an SVM for each kernel, label and fold, and one on everything.
+    """Train an SVM for each kernel, label and fold, and one on everything; kernel after kernel, until time is up.
 
     Parameters
     ----------
@@ -81,8 +80,6 @@ def kernel_machines(
         Bytes that a kernel may take in memory; beyond half of it rows are computed when they are needed.
     tol : float
         Relative duality gap of the SVMs.
-    deadline : float
-        ``time.monotonic()`` after which no kernel is begun, except the first.
 
     Examples
     --------
@@ -101,9 +98,6 @@ def kernel_machines(
         np.zeros((F, n, T)), np.zeros((F, T)), np.zeros((F, n, T)), np.zeros(F), 0.0, np.zeros(F, dtype=bool)
     )
     for j in range(F):
-        if j > 0 and time.monotonic() >= deadline:
-            machines.why = "time"
-            break
         try:
             kernel = one_kernel(stack.take(kernels=[j]), WeightedSum(np.ones(1)), memory)
             _train(machines, j, kernel, signs, folds, grids[j], sample_weight, tol)
@@ -111,6 +105,9 @@ def kernel_machines(
             if j == 0:  # no kernel is done: there is nothing to make a model of
                 raise
             machines.why = "interrupted"
+            break
+        except OutOfTime:
+            machines.why = "time"
             break
         machines.done[j] = True
     machines.C[~machines.done] = [grid[0] for grid, done in zip(grids, machines.done) if not done]

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.certificate import Certificate
+from multikernel.clock import OutOfTime
 from multikernel.combination import WeightedSum, one_kernel
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.gram.base import GramStack
 from multikernel.inner.labels import LabelSVMs
 from multikernel.inner.operators import KernelOperator, as_operator
 from multikernel.inner.svm import NuSVM
-from multikernel.weight_sets import WeightSet
+from multikernel.weight_sets import WeightSet, nearest
 
 # How much of the tolerance of an SVM its gap may be, computed from the kernels themselves, before the rounding of the
 # combined kernel is to blame.
@@ -61,6 +62,10 @@ class MinMaxProblem:
         """Weights that favour no kernel, and a feasible alpha."""
         return self.weight_set.start(self.n_kernels), self.inner.start()
 
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """The nearest weights of the set, and a feasible alpha near the one given."""
+        return nearest(self.weight_set, weights), self.inner.repair(alpha)
+
     def solve_inner(
         self, weights: NDArray, warm: NDArray | None, tol: float, *, enough: float = np.inf
     ) -> tuple[float, NDArray]:
@@ -75,7 +80,11 @@ class MinMaxProblem:
             options["monitor"] = lambda alpha: (
                 self.inner.linear(alpha) - 0.5 * float(alpha @ operator.matvec(alpha)) > enough
             )
-        value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False, **options)
+        try:
+            value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False, **options)
+        except OutOfTime as end:
+            end.reached = None if isinstance(self.inner, LabelSVMs) else (weights, end.reached)
+            raise
         total = float(np.sum(value))
         self._solved = alpha, tol * abs(total)
         return total, alpha
@@ -83,8 +92,11 @@ class MinMaxProblem:
     def kernel(self, weights: NDArray) -> NDArray | KernelOperator:
         """The kernel of ``weights``, remembered until others are asked for."""
         if self._kernel is None or not np.array_equal(self._kernel[0], weights):
-            self._kernel = None  # two at once may not fit
-            self._kernel = np.array(weights), one_kernel(self.stack, WeightedSum(weights, self._dtype), self.memory)
+            last = None if self._kernel is None else self._kernel[1]
+            out = last if isinstance(last, np.ndarray) else None
+            self._kernel = last = None  # two at once may not fit
+            combination = WeightedSum(weights, self._dtype, out)
+            self._kernel = np.array(weights), one_kernel(self.stack, combination, self.memory)
         return self._kernel[1]
 
     def sample(self, rows: NDArray[np.intp]) -> MinMaxProblem | None:

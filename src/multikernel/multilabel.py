@@ -47,6 +47,7 @@ class LabelProblem(MinMaxProblem):
 
     def __init__(self, stack: GramStack, inner: LabelSVMs, memory: int):
         super().__init__(stack, inner, LpBall(1.0), memory)
+        self._scores: tuple[Vector, NDArray, NDArray] | None = None
 
     @property
     def n_labels(self) -> int:
@@ -54,8 +55,13 @@ class LabelProblem(MinMaxProblem):
         return self.inner.n_labels
 
     def label_scores(self, weights: Vector, alpha: NDArray) -> NDArray[np.float64]:
-        """``K(weights) @ alpha``, shape (n, M)."""
-        return kernel_times(self.kernel(weights), alpha)
+        """``K(weights) @ alpha``, shape (n, M); the last one is remembered."""
+        if not alpha.any():
+            return np.zeros(alpha.shape)
+        last = self._scores
+        if last is None or not (np.array_equal(last[0], weights) and np.array_equal(last[1], alpha)):
+            last = self._scores = np.array(weights), np.array(alpha), kernel_times(self.kernel(weights), alpha)
+        return last[2]
 
     def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
         """As for any min-max problem, but with the scores of a bounded number of labels at a time, none kept."""
@@ -125,20 +131,10 @@ class LabelSumProblem(LabelProblem):
         self._forms: tuple[NDArray, Vector] | None = None
 
     def quadratic_forms(self, alpha: NDArray) -> Vector:
-        """``Σ_k alpha_k' K_j alpha_k``, shape (F,): products with ``alpha alpha'``, a block of its rows at a time."""
+        """``Σ_k alpha_k' K_j alpha_k``, shape (F,); the last are kept."""
         if self._forms is None or not np.array_equal(self._forms[0], alpha):
-            self._forms = np.array(alpha), np.maximum(self._summed_forms(alpha), 0.0)
+            self._forms = np.array(alpha), np.maximum(self.stack.summed_forms(alpha), 0.0)
         return self._forms[1]
-
-    def _summed_forms(self, alpha: NDArray) -> Vector:
-        size = max(1, BLOCK_BYTES // (8 * len(alpha)))
-        if size >= len(alpha):
-            return self.stack.symmetric_products(alpha @ alpha.T)
-        total = np.zeros(self.n_kernels)
-        for start in range(0, len(alpha), size):
-            rows = np.arange(start, min(start + size, len(alpha)))
-            total += self.stack.take(rows=rows).inner_products(alpha[rows] @ alpha.T)
-        return total
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Upper bound: the labels' primal values on the kernel of ``weights``, summed."""
@@ -272,8 +268,10 @@ def near_the_largest(values: Vector) -> NDArray[np.intp]:
     >>> from multikernel.multilabel import near_the_largest
     >>> near_the_largest(np.array([1.0, 10.0, 9.5]))
     array([1, 2])
+    >>> near_the_largest(np.array([-1.0, -2.0]))
+    array([0])
     """
-    return np.flatnonzero(values >= NEAR * values.max())
+    return np.flatnonzero(values >= values.max() - (1.0 - NEAR) * abs(values.max()))
 
 
 class MovingKernel:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.base import GramStack
+from multikernel.state import Each, Either, Only, Record, attributes, flags, reals
 
 STEPS = ("center", "cosine", "trace", "variance")
 
+_OF_KERNELS = attributes(chosen=flags("kernels"), columns=reals("kernels", "columns"))
+_CENTER = attributes(**_OF_KERNELS, step=Only("center"), grand=reals("kernels"), alive=reals("kernels"))
+_STATISTICS = Either(
+    Record(**_CENTER),
+    Record(**_CENTER, shares=reals("columns")),
+    Record(**_OF_KERNELS, step=Only("cosine"), from_rows=Only(True)),
+    Record(**_OF_KERNELS, step=Only("trace", "variance"), from_rows=Only(False), factor=reals("kernels")),
+)
+
+Fitted = tuple[dict[str, NDArray], GramStack]
 Steps = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 
 
@@ -29,7 +40,8 @@ class Normalization:
     - ``"trace"``: unit trace, ``K / Σ_i K_ii``.
     - ``"variance"``: unit variance in feature space, ``K / (mean_i K_ii - mean_il K_il)`` [KBSZ11, sect. 3.3].
 
-    A kernel that is zero, or becomes zero when centred because it is constant, stays zero.
+    A kernel that is zero, or becomes zero when centred because it is constant, stays zero. With weights of samples,
+    means and sums count a sample as often as its weight says.
 
     Parameters
     ----------
@@ -50,11 +62,16 @@ class Normalization:
     steps: Steps = None
     statistics_: list[dict[str, NDArray]] = field(default_factory=list, repr=False)
 
-    def fit_apply(self, stack: GramStack) -> GramStack:
+    _state: ClassVar = attributes("steps", statistics_=Each(_STATISTICS))
+
+    def _sizes(self) -> dict[str, int]:
+        return dict(zip(("kernels", "columns"), self.statistics_[0]["columns"].shape)) if self.statistics_ else {}
+
+    def fit_apply(self, stack: GramStack, sample_weight: NDArray | None = None) -> GramStack:
         """Learn the statistics of each step on a square training stack, and normalise it."""
         self.statistics_ = []
         for name, chosen in self._plan(stack.names):
-            statistics, stack = _FIT[name](stack, chosen)
+            statistics, stack = _FIT[name](stack, chosen, sample_weight)
             self.statistics_.append({"step": np.array(name), "chosen": chosen, **statistics})
         return stack
 
@@ -106,21 +123,28 @@ def _chain(steps: Any) -> list[str]:
     return chain
 
 
-def _fit_center(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
-    n_kernels, n = stack.n_kernels, len(stack)
-    before = stack.diagonal()
-    means = stack.apply(np.full(n, 1.0 / n))
-    statistics = {"columns": means, "grand": means.mean(axis=1), "chosen": chosen, "alive": np.ones(n_kernels)}
+def _shares(stack: GramStack, weight: NDArray | None) -> NDArray[np.float64]:
+    """Weights of samples in a mean, shape (n,)."""
+    return np.full(len(stack), 1.0 / len(stack)) if weight is None else weight / weight.sum()
+
+
+def _fit_center(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
+    before, shares = stack.diagonal(), _shares(stack, weight)
+    means = stack.apply(shares)
+    statistics = {"columns": means, "grand": means @ shares, "chosen": chosen, "alive": np.ones(stack.n_kernels)}
+    if weight is not None:
+        statistics["shares"] = shares
     centered = _center(stack, statistics)
     # what rounding leaves of a constant kernel must not be blown up by a later step
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(before).max(axis=1, initial=0.0)
-    dead = chosen & (np.abs(centered.diagonal()).max(axis=1, initial=0.0) <= rounding)
+    dead = chosen & (np.abs(centered.diagonal()[:, shares > 0.0]).max(axis=1, initial=0.0) <= rounding)
     statistics["alive"] = np.where(dead, 0.0, 1.0)
     return statistics, _silence(centered, statistics["alive"])
 
 
 def _center(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
-    centered = stack.centered(statistics["columns"], statistics["grand"], statistics["chosen"])
+    shares = statistics.get("shares")
+    centered = stack.centered(statistics["columns"], statistics["grand"], statistics["chosen"], shares)
     return _silence(centered, statistics["alive"])
 
 
@@ -132,25 +156,26 @@ def _silence(stack: GramStack, alive: NDArray) -> GramStack:
     return stack.scaled(np.repeat(alive[:, None], rows, axis=1), np.repeat(alive[:, None], columns, axis=1))
 
 
-def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
+def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
     columns = np.where(chosen[:, None], _inverse_root(stack.diagonal()), 1.0)
     statistics = {"columns": columns, "from_rows": np.array(True), "chosen": chosen}
     return statistics, stack.scaled(columns, columns)
 
 
-def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
-    return _fit_factor(stack, chosen, stack.diagonal().sum(axis=1))
+def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
+    total = len(stack) if weight is None else weight.sum()
+    return _fit_factor(stack, chosen, total * (stack.diagonal() @ _shares(stack, weight)))
 
 
-def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_]) -> tuple[dict[str, NDArray], GramStack]:
-    n = len(stack)
-    diagonal = stack.diagonal().mean(axis=1)
-    variance = diagonal - stack.quadratic_forms(np.full(n, 1.0 / n))
+def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
+    shares = _shares(stack, weight)
+    diagonal = stack.diagonal() @ shares
+    variance = diagonal - stack.quadratic_forms(shares)
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(diagonal)
     return _fit_factor(stack, chosen, np.where(variance <= rounding, 0.0, variance))
 
 
-def _fit_factor(stack: GramStack, chosen: NDArray[np.bool_], size: NDArray) -> tuple[dict[str, NDArray], GramStack]:
+def _fit_factor(stack: GramStack, chosen: NDArray[np.bool_], size: NDArray) -> Fitted:
     """Divide each kernel by its ``size``; the factor is split evenly between rows and columns."""
     factor = np.where(chosen, _inverse_root(size), 1.0)
     columns = np.repeat(factor[:, None], len(stack), axis=1)

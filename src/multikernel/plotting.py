@@ -32,12 +32,15 @@ def _axes(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
-def _fitted(estimator: Any, *attributes: str) -> None:
-    """Refuse estimators that are not fitted, or lack what is to be drawn."""
+def _fitted(estimator: Any, *attributes: str) -> Any:
+    """The estimator, or the one at the end of a pipeline, if it is fitted and has what is to be drawn."""
     check_is_fitted(estimator)
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
     for attribute in attributes:
         if not hasattr(estimator, attribute):
             raise ValueError(f"{type(estimator).__name__} has no attribute {attribute}, so there is nothing to draw")
+    return estimator
 
 
 class KernelWeightsDisplay:
@@ -82,12 +85,12 @@ class KernelWeightsDisplay:
 
         Parameters
         ----------
-        estimator : fitted estimator
+        estimator : fitted estimator, or pipeline that ends with one
         ax : matplotlib Axes, optional
         max_kernels : int, optional
             Draw only that many kernels, those with the largest weights.
         """
-        _fitted(estimator, "weights_", "kernel_names_")
+        estimator = _fitted(estimator, "weights_", "kernel_names_")
         weights = np.asarray(estimator.weights_)
         names = [str(name) for name in estimator.kernel_names_]
         classes = None
@@ -150,7 +153,7 @@ class ConvergenceDisplay:
         """Draw the course of a fit; ``line`` goes to matplotlib's ``plot``. Call again with ``ax`` to compare."""
         from multikernel.compare.trial import convergence
 
-        _fitted(estimator, "history_")
+        estimator = _fitted(estimator, "history_")
         rows = convergence(estimator)
         time = np.array([row["time"] for row in rows])
         gap = np.array([row["relative_gap"] for row in rows])
@@ -210,14 +213,14 @@ class WeightPathDisplay:
 
         Parameters
         ----------
-        estimator : fitted estimator
+        estimator : fitted estimator, or pipeline that ends with one
         problem : int
             Which binary problem, where several are solved separately.
         ax : matplotlib Axes, optional
         max_labels : int
             Kernels named in the legend: those that end with the largest weights.
         """
-        _fitted(estimator, "history_", "kernel_names_")
+        estimator = _fitted(estimator, "history_", "kernel_names_")
         rows = [row["weights"] for row in estimator.history_ if row.get("problem", 0) == problem]
         if not rows:
             problems = sorted({row.get("problem", 0) for row in estimator.history_})
@@ -248,7 +251,7 @@ class WeightPathDisplay:
 
 
 class SparsityPathDisplay:
-    """Accuracy, and beside it the number of kernels with a weight, against t [GMSB11, fig. 8 and 13].
+    """Accuracy, and beside it the number of kernels with a weight, against t, as in figures 8 and 13 of [GMSB11].
 
     Parameters
     ----------
@@ -326,7 +329,7 @@ class GridScoresDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **image: Any) -> GridScoresDisplay:
         """Draw the grid of a fitted :class:`~multikernel.MKFDAClassifierCV`; ``image`` goes to ``imshow``."""
-        _fitted(estimator, "scores_", "p_", "reg_")
+        estimator = _fitted(estimator, "scores_", "p_", "reg_")
         ps, regs = list(map(float, estimator.ps)), list(map(float, estimator.regs))
         chosen = ps.index(estimator.p_), regs.index(estimator.reg_)
         return cls(np.asarray(estimator.scores_), ps, regs, chosen).plot(ax=ax, **image)

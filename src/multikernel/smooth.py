@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.certificate import Certificate
+from multikernel.clock import check
 from multikernel.combination import WeightedSum, combined_scores
 from multikernel.gram import DenseStack, GramStack, LowRankStack
 from multikernel.smooth_losses import SmoothLoss
-from multikernel.weight_sets import LpBall
+from multikernel.weight_sets import LpBall, nearest
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -71,6 +72,10 @@ class SmoothProblem:
         """Equal weights, and alpha = 0."""
         return self.weight_set.start(self.n_kernels), np.zeros((len(self.loss), self.loss.n_scores))
 
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """The nearest weights of the set; any alpha is feasible."""
+        return nearest(self.weight_set, weights), alpha
+
     def intercept(self, weights: NDArray, alpha: NDArray) -> Vector:
         """Zero for every score: the problem has no bias."""
         return np.zeros(self.loss.n_scores)
@@ -120,7 +125,7 @@ class SmoothProblem:
                 parts = (self._onto_features(alpha) ** 2).sum(axis=1)
                 found = np.add.reduceat(parts, np.cumsum(self.ranks) - self.ranks)
             elif isinstance(self.stack, DenseStack) and self.fits_combined:
-                found = self.stack.inner_products(alpha @ alpha.T)
+                found = self.stack.summed_forms(alpha)
             else:
                 found = self.stack.quadratic_forms(alpha).sum(axis=1)
             self._squares = np.array(alpha), np.maximum(found, 0.0)
@@ -185,6 +190,7 @@ class SmoothProblem:
         """Rows of the features, few enough at a time that a copy in double precision does not matter."""
         size = len(self.features) if self.features.dtype == np.float64 else BLOCK
         for start in range(0, len(self.features), size):
+            check()
             rows = slice(start, start + size)
             yield rows, self.features[rows]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.certificate import Certificate
+from multikernel.extrapolation import extrapolated_move
 from multikernel.gram.base import GramStack
 from multikernel.groups import Groups
 from multikernel.inner.labels import LabelSVMs
@@ -99,6 +100,10 @@ class VSKLProblem(MinMaxProblem):
         """Equal shares, a level balance, and a feasible alpha."""
         shares = self.groups.shares(np.ones(self.n_kernels))
         return self.weights(shares, np.full(len(self.groups), 1.0 / len(self.groups))), self.inner.start()
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """Weights that are not negative, and a feasible alpha near the one given."""
+        return np.maximum(weights, 0.0), self.inner.repair(alpha)
 
     def lower_bound(self, alpha: NDArray) -> float:
         """``linear(alpha) − ½ (Σ_groups sqrt(max_k q_k))²``."""
@@ -211,14 +216,9 @@ class Turns:
         self.memory = [*self.memory, (position, np.log(image) - position)][-self.depth :]
         self.extrapolated = self.plain == 0 and len(self.memory) > 1
         self.plain = max(self.plain - 1, 0)
-        self.balance = self._extrapolation() if self.extrapolated else image
-
-    def _extrapolation(self) -> Vector:
-        positions, moves = (np.array(part) for part in zip(*self.memory))
-        differences = np.diff(moves, axis=0).T
-        mix = np.linalg.lstsq(differences, moves[-1], rcond=1e-10)[0]
-        change = moves[-1] - (np.diff(positions, axis=0).T + differences) @ mix
-        return self._admissible(np.exp(positions[-1] + np.clip(change, -2.0, 2.0)))
+        if self.extrapolated:
+            image = self._admissible(np.exp(position + np.clip(extrapolated_move(self.memory), -2.0, 2.0)))
+        self.balance = image
 
     def _admissible(self, values: Vector) -> Vector:
         """Values scaled to sum to one, none below the floor; equal ones where all are zero."""

@@ -52,6 +52,12 @@ class WeightSet(Protocol):
         """
 
 
+def nearest(allowed: WeightSet, g: Vector) -> Vector:
+    """``g`` if it is in the set to rounding, exact zeros and ones included; else the nearest point that is."""
+    moved = allowed.project(g)
+    return g if np.abs(moved - g).max(initial=0.0) <= 1e-12 else moved
+
+
 @dataclass(frozen=True)
 class LpBall:
     """``{g >= 0, ‖g‖_p <= 1}`` for p from 1 (sparse weights) to infinity (all weights 1).

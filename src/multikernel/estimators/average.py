@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.combination import Combination, GeometricMean, WeightedSum, one_kernel
+from multikernel.clock import OutOfTime
+from multikernel.combination import (
+    Combination,
+    CombinedKernel,
+    GeometricMean,
+    NotApplicable,
+    WeightedSum,
+    one_kernel,
+)
 from multikernel.estimators.base import KernelSVMClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
@@ -36,10 +44,16 @@ class OneKernelClassifier(KernelSVMClassifier):
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[OneKernelProblem]:
         weights = self._choose(stack, tasks, sample_weight)
         combination = self._combination(weights)
-        kernel = one_kernel(stack, combination, parse_memory(self.memory))
+        kernel: Any
+        try:
+            kernel = one_kernel(stack, combination, parse_memory(self.memory))
+        except OutOfTime:
+            kernel = CombinedKernel(stack, combination)  # which costs nothing until it is read
         if isinstance(combination, GeometricMean) and isinstance(kernel, np.ndarray):
-            # good kernels can have a bad geometric mean
-            check_matrix(kernel, "the geometric mean of the kernels", "raise", PRODUCT_ADVICE)
+            try:
+                check_matrix(kernel, "the geometric mean of the kernels", "raise", PRODUCT_ADVICE)
+            except ValueError as error:
+                raise NotApplicable(str(error)) from None
         return [
             OneKernelProblem(kernel, CSVM(column, self.C, sample_weight=sample_weight), weights)
             for column in tasks.signs.T

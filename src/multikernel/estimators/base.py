@@ -11,9 +11,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from multikernel.estimators.callbacks import with_callbacks
-from multikernel.estimators.machine import NEGLIGIBLE, KernelMachine, Prepared, count_kernels
+from multikernel.estimators.machine import NEGLIGIBLE, KernelMachine, Prepared, count_kernels, finite
 from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
 from multikernel.gram import GramStack
+from multikernel.state import Labels, attributes
 
 __all__ = ["NEGLIGIBLE", "KernelSVMClassifier", "Prepared", "count_kernels"]
 
@@ -28,6 +29,12 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
     C: Any
     multi_class: str
     class_weight: Any
+    _state = attributes(classes_=Labels("classes", text=False))
+
+    def _sizes(self) -> dict[str, int]:
+        n = len(self.classes_)
+        n_tasks = 1 if n == 2 else n if self.multi_class == "ovr" else n * (n - 1) // 2
+        return {**super()._sizes(), "classes": n, "tasks": n_tasks}
 
     # -- fit -------------------------------------------------------------------------------------------------
 
@@ -54,9 +61,14 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
         """Validate parameters and data, and build the training kernels."""
         self._check_parameters()
-        stack, y = self._training_stack(X, y)
+        stack, y = self._given_stack(X, y)
         tasks = self._tasks(y)
-        return Prepared(stack, tasks, self._weights_of_samples(sample_weight, stack, y))
+        weight = self._weights_of_samples(sample_weight, stack, y)
+        return Prepared(self._training_kernels(stack, weight), tasks, weight)
+
+    def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
+        """What the problems are made of: the normalised kernels."""
+        return self._normalized(stack)
 
     def _check_parameters(self) -> None:
         if self.multi_class not in MULTI_CLASS:
@@ -88,7 +100,7 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
         X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
             New samples, or the kernels between them and all training samples.
         """
-        return class_scores(self._task_scores(X), len(self.classes_), self.multi_class)
+        return class_scores(finite(self._task_scores(X)), len(self.classes_), self.multi_class)
 
     def predict(self, X: Any) -> NDArray:
         """Predicted labels, shape (m,); ``X`` as for ``decision_function``."""

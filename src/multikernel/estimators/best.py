@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
+from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
 from multikernel.monitor import Result
+from multikernel.state import attributes, positions
 from multikernel.warning import warn_user
-
-# Of max_time, what the comparison of kernels may take; the rest is for the SVM on the winner.
-SHARE_OF_TIME = 0.8
 
 
 @register("best", title="Best single kernel SVM", grid={"C": C_GRID}, order=3)
@@ -69,6 +68,7 @@ class BestKernelClassifier(OneKernelClassifier):
     """
 
     scores_kernels = True  # comparisons use the scores of its own validation
+    _state = attributes("kernel_scores_", "_complete", best_index_=positions(below="kernels"))
 
     def __init__(
         self,
@@ -113,18 +113,20 @@ class BestKernelClassifier(OneKernelClassifier):
 
     def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
         self.kernel_scores_ = np.full(stack.n_kernels, -np.inf)
-        deadline = np.inf if self.max_time is None else time.monotonic() + SHARE_OF_TIME * self.max_time
         try:
-            for k in range(stack.n_kernels):
-                self.kernel_scores_[k] = self._score(stack.take(kernels=[k]), tasks.labels, sample_weight, deadline)
+            with time_limit(SHARE_OF_TIME * left()):
+                for k in range(stack.n_kernels):
+                    self.kernel_scores_[k] = self._score(stack.take(kernels=[k]), tasks.labels, sample_weight)
         except KeyboardInterrupt:
             self._cut_short("it was interrupted")
-        except TimeoutError:
+        except OutOfTime:
+            if self.max_time is None:  # the limit is somebody else's
+                raise
             self._cut_short("max_time was nearly used up")
         self.best_index_ = int(np.argmax(self.kernel_scores_))
         return np.eye(stack.n_kernels)[self.best_index_]
 
-    def _score(self, stack: GramStack, labels: NDArray, sample_weight: NDArray, deadline: float) -> float:
+    def _score(self, stack: GramStack, labels: NDArray, sample_weight: NDArray) -> float:
         """Mean cross-validated score of one kernel."""
         from sklearn.metrics import check_scoring
         from sklearn.model_selection import check_cv
@@ -136,8 +138,6 @@ class BestKernelClassifier(OneKernelClassifier):
         score = check_scoring(model, self.scoring)
         scores = []
         for train, test in check_cv(self._folds(labels), labels, classifier=True).split(labels, labels):
-            if time.monotonic() >= deadline:
-                raise TimeoutError
             if len(np.unique(labels[train])) < 2:
                 raise ValueError(
                     f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from multikernel.columns import ColumnProblem
 from multikernel.estimators.base import count_kernels
 from multikernel.estimators.expansions import ExpansionClassifier
+from multikernel.estimators.machine import intercept_of
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
@@ -152,7 +153,7 @@ class CGBoostClassifier(ExpansionClassifier):
     def _make_attributes(self, problems: Sequence[ColumnProblem], results: list[Result]) -> None:
         problem, result = problems[0], results[0]
         coefficients = result.weights[:, None, None] * problem.columns(result.alpha)
-        self._store_expansions(result, coefficients, [problem.intercepts(result.weights, result.alpha)])
+        self._store_expansions(result, coefficients, [intercept_of(result, result.alpha.shape[1:])])
         norms = np.sqrt(np.einsum("fnt,fnt->f", coefficients, coefficients))
         total = norms.sum()
         self.weights_ = norms / total if total > 0.0 else np.full(len(norms), 1.0 / len(norms))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import numbers
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +19,7 @@ from multikernel.monitor import Result
 from multikernel.solvers.capped import CAPPED_SOLVERS
 from multikernel.solvers.continuation import CappedProblem, follow
 from multikernel.solvers.exact import SelectionProblem, exact_selection
+from multikernel.state import REAL, Anything, Maybe, attributes
 from multikernel.weight_sets import CappedSimplex
 
 
@@ -134,6 +133,8 @@ class CSKLClassifier(KernelSVMClassifier):
     (True, 3, True)
     """
 
+    _state = attributes(t_=REAL, selection_gap_=Maybe(Anything()))
+
     def __init__(
         self,
         kernels: Any = None,
@@ -215,8 +216,7 @@ class CSKLClassifier(KernelSVMClassifier):
         inners = svm_problems(self, tasks, sample_weight)
         if not self.exact:
             return [CappedProblem(stack, inner, chosen, memory) for inner in inners]
-        deadline = math.inf if self.max_time is None else time.monotonic() + self.max_time
-        return [SelectionProblem(stack, inner, chosen, memory, deadline) for inner in inners]
+        return [SelectionProblem(stack, inner, chosen, memory) for inner in inners]
 
     def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
         if self.exact:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
+from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.cskl import CSKLClassifier
+from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.registry import register
+from multikernel.state import attributes
+from multikernel.warning import warn_user
 
 
 @register("cskl-cv", title="CSKL, t by cross-validation", grid={"C": C_GRID}, order=15)
@@ -32,7 +38,8 @@ class CSKLClassifierCV(CSKLClassifier):
         As for :class:`~multikernel.CSKLClassifier`.
     solver_options, max_time, random_state, n_jobs, verbose, callback, checkpoint
         As for :class:`~multikernel.CSKLClassifier`; verbose, callback and checkpoint are for the last fit, max_time
-        is for each fit.
+        is for all fits together. Folds may take 80 % of it: then those count that are complete. With exact=True each
+        of their fits takes no more than its share.
 
     Attributes
     ----------
@@ -57,6 +64,8 @@ class CSKLClassifierCV(CSKLClassifier):
     >>> model.ts_.tolist(), bool(model.best_score_ > 0.9)
     ([1.0, 2.0, 3.0, 4.0], True)
     """
+
+    _state = attributes("ts_", "split_scores_", "scores_", "best_score_")
 
     def __init__(
         self,
@@ -116,31 +125,50 @@ class CSKLClassifierCV(CSKLClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Choose t, then fit with it; parameters as for :class:`~multikernel.CSKLClassifier`."""
+        self.__dict__.pop("t_", None)
+        with self._in_time():
+            prepared = self._prepare(X, y, sample_weight)  # bad data and parameters get their errors here
+            n_values = prepared.stack.n_kernels if self.ts is None else len(self.ts)
+            del prepared
+            X, y, sample_weight = indexable(X, y, sample_weight)
+            self._search(X, np.asarray(y), sample_weight, n_values)
+            return super().fit(X, y, sample_weight)
+
+    def _search(self, X: Any, y: NDArray, sample_weight: Any, n_values: int) -> None:
+        """Score the path over t on each fold, as far as time allows, and choose."""
         from sklearn.metrics import check_scoring  # slow to import, like the other
         from sklearn.model_selection import check_cv
 
         from multikernel.estimators.path import cskl_path
 
-        self.__dict__.pop("t_", None)
-        self._prepare(X, y, sample_weight)  # bad data and parameters get their errors here, not in a fold
-        X, y, sample_weight = indexable(X, y, sample_weight)
-        y = np.asarray(y)
         splits = list(check_cv(self.cv, y, classifier=True).split(np.zeros(len(y)), y))
         plain, scores = self._plain(), []
-        for train, test in splits:
-            X_train, y_train = _safe_split(plain, X, y, train)
-            X_test, y_test = _safe_split(plain, X, y, test, train)
-            weight = None if sample_weight is None else np.asarray(sample_weight)[train]
-            path = cskl_path(plain, X_train, y_train, t=self.ts, sample_weight=weight)
-            scores.append([float(check_scoring(m, self.scoring)(m, X_test, y_test)) for m in path.estimators])
-        self.ts_, self.split_scores_ = path.values, np.array(scores)
+        if self.exact and self.max_time is not None:  # a proof may take for ever
+            plain.max_time = SHARE_OF_TIME * left() / (len(splits) * n_values)
+        try:
+            with time_limit(SHARE_OF_TIME * left()):
+                for train, test in splits:
+                    X_train, y_train = _safe_split(plain, X, y, train)
+                    X_test, y_test = _safe_split(plain, X, y, test, train)
+                    weight = None if sample_weight is None else np.asarray(sample_weight)[train]
+                    path = cskl_path(plain, X_train, y_train, t=self.ts, sample_weight=weight)
+                    scores.append([float(check_scoring(m, self.scoring)(m, X_test, y_test)) for m in path.estimators])
+                    self.ts_ = path.values
+        except OutOfTime:
+            if self.max_time is None or not scores:
+                raise
+            warn_user(
+                f"CSKLClassifierCV scored {len(scores)} of {len(splits)} folds only: max_time was nearly used up. t_ "
+                "is the best on those. Give it more time, or fewer folds or values of t.",
+                ConvergenceWarning,
+            )
+        self.split_scores_ = np.array(scores)
         self.scores_ = self.split_scores_.mean(axis=0)
         self.best_score_ = float(self.scores_.max())
         self.t_ = float(self.ts_[self.scores_ == self.best_score_].min())
-        return super().fit(X, y, sample_weight)
 
     def _plain(self) -> CSKLClassifier:
         """The classifier whose path this is."""
-        left_out = {"verbose", "callback", "checkpoint", "ts", "cv", "scoring"}
+        left_out = {"verbose", "callback", "checkpoint", "ts", "cv", "scoring", "max_time"}
         params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         return CSKLClassifier(**params)

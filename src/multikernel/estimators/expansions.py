@@ -15,6 +15,7 @@ from multikernel.estimators.base import KernelSVMClassifier
 from multikernel.gram import GramStack
 from multikernel.gram.base import times
 from multikernel.monitor import Result
+from multikernel.state import attributes, reals
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,7 @@ class ExpansionClassifier(KernelSVMClassifier):
     multi_class = "ovr"
     checkpoint = None
     warm_start = False
+    _state = attributes(dual_coef_=reals("kernels", "tasks", "support"))
 
     @abstractmethod
     def _factors(self) -> Array:

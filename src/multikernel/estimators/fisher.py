@@ -14,12 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from multikernel.combination import combined_scores
 from multikernel.estimators.base import KernelSVMClassifier, Prepared
+from multikernel.estimators.machine import finite, intercept_of
 from multikernel.estimators.tasks import Tasks
 from multikernel.fda import FDAProblem, fda_system
 from multikernel.gram import GramStack, parse_memory
 from multikernel.inner.fda import RegularizedFDA, class_scores, fisher_targets
 from multikernel.monitor import Result
 from multikernel.solvers.fda import FDA_SOLVERS, solve_fda
+from multikernel.state import attributes, reals
 from multikernel.weight_sets import LpBall
 
 NORMALIZE = ("center", "trace")
@@ -32,14 +34,14 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     """
 
     multi_class = "ovr"  # one problem holds all classes
-    class_weight = None
     solver: str
+    _state = attributes(centroids_=reals("classes", "tasks"), weights_=reals("kernels"))
 
     @abstractmethod
     def _setting(self) -> tuple[float, float]:
         """p and λ."""
 
-    def fit(self, X: Any, y: Any):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Fit kernel weights and discriminants; the class docstring has the objective.
 
         Parameters
@@ -48,12 +50,22 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
             Training samples, or the kernels between them.
         y : array-like of shape (n,)
             Labels: numbers or strings.
+        sample_weight : array-like of shape (n,), optional
+            How often each sample counts: whole numbers give the model of samples that are repeated as often, with
+            the bandwidths of the samples as they are.
 
         Returns
         -------
         self : object
         """
-        return super().fit(X, y)
+        return super().fit(X, y, sample_weight)
+
+    def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
+        """Kernels centred and scaled by weighted statistics, then ``√s_i K_il √s_l``."""
+        if (weight == 1.0).all():
+            return self._normalized(stack)
+        roots = np.repeat(np.sqrt(weight)[None], stack.n_kernels, axis=0)
+        return self._normalized(stack, weight).scaled(roots, roots)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -63,7 +75,7 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[FDAProblem]:
         p, reg = self._setting()
         codes = np.searchsorted(self.classes_, tasks.labels)
-        inner = RegularizedFDA(fisher_targets(codes, len(self.classes_)), reg)
+        inner = RegularizedFDA(fisher_targets(codes, len(self.classes_), sample_weight), reg, sample_weight)
         return [FDAProblem(fda_system(stack, reg, parse_memory(self.memory)), inner, LpBall(p))]
 
     def _solve(self, problem: FDAProblem, monitor: Any, start: Any) -> None:
@@ -74,22 +86,23 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         prepared: Prepared,
         previous: Any = None,
         callback: Any = None,
-        max_time: float | None = None,
         problems: Sequence[Any] | None = None,
     ):
         """As the base class does, with the paper's sign for the rows that callbacks see."""
         shown = None if callback is None else lambda row: callback(_as_maximum(row))
-        super()._run(prepared, previous, shown, max_time, problems)
+        super()._run(prepared, previous, shown, problems)
 
     def _make_attributes(self, problems: Sequence[FDAProblem], results: list[Result]) -> None:
         """The solver minimised −min over alpha of S: the paper's objective is minus its value."""
         problem, result = problems[0], results[0]
-        self.centroids_ = problem.centroids(result.weights, result.alpha)
+        self.centroids_ = intercept_of(result, (len(self.classes_), result.alpha.shape[1]))
         if len(self.classes_) == 2:
             intercepts = -self.centroids_.mean(axis=0)
         else:
             intercepts = -0.5 * (self.centroids_**2).sum(axis=1)
-        self._store([replace(result, history=[_as_maximum(row) for row in result.history])], [intercepts])
+        history = [_as_maximum(row) for row in result.history]
+        alpha = problem.inner.coefficients(result.alpha)
+        self._store([replace(result, alpha=alpha, history=history)], [intercepts])
         self.objective_ = -self.objective_
 
     @property
@@ -126,8 +139,8 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         """
         projections = self._project(X)
         if len(self.classes_) == 2:
-            return projections[:, 0] + self.intercept_[0]
-        return class_scores(projections, self.centroids_)
+            return finite(projections[:, 0] + self.intercept_[0])
+        return finite(class_scores(projections, self.centroids_))
 
     def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
         """What each kernel adds to each decision; with ``intercept_`` they sum to the decision function.

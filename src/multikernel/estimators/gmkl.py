@@ -24,6 +24,7 @@ from multikernel.kernels import RBF, Kernel, default_kernels
 from multikernel.monitor import Result
 from multikernel.regularizers import as_regularizer
 from multikernel.solvers.spg import spectral_gradient
+from multikernel.state import attributes
 
 
 @register("gmkl", title="Generalised MKL", grid={"C": C_GRID}, order=60)
@@ -130,6 +131,8 @@ class GMKLClassifier(KernelSVMClassifier):
     >>> model.score(X, y) > 0.95
     True
     """
+
+    _state = attributes("stationarity_")
 
     def __init__(
         self,

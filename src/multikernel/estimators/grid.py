@@ -54,7 +54,8 @@ class GridRun:
     def __init__(self, model: MKFDAClassifier, prepared: Prepared, score: Score, ps: NDArray, regs: NDArray):
         self.model, self.score, self.ps, self.regs = model, score, ps, regs
         codes = np.searchsorted(model.classes_, prepared.tasks.labels)
-        self.targets = fisher_targets(codes, len(model.classes_))
+        self.sample_weight = prepared.sample_weight
+        self.targets = fisher_targets(codes, len(model.classes_), self.sample_weight)
         self.system: Any = fda_system(prepared.stack, float(regs[0]), parse_memory(model.memory))
         self.scores = np.full((len(ps), len(regs)), np.nan)
         self.gaps = np.full((len(ps), len(regs)), np.nan)
@@ -72,7 +73,7 @@ class GridRun:
         """All p for the λ number k, from large to small."""
         reg = float(self.regs[k])
         system = self.system.with_reg(reg)
-        inner = RegularizedFDA(self.targets, reg)
+        inner = RegularizedFDA(self.targets, reg, self.sample_weight)
         start = None
         for row in np.argsort(-self.ps, kind="stable"):
             problem = FDAProblem(system, inner, LpBall(float(self.ps[row])))
@@ -107,8 +108,8 @@ class HeldOut(ClassifierMixin, BaseEstimator):
 
     def at(self, problem: FDAProblem, weights: NDArray, alpha: NDArray) -> HeldOut:
         """The same samples, predicted with this solution from now on."""
-        projections = self.stack.combine(weights) @ alpha
-        centroids = problem.centroids(weights, alpha)
+        projections = self.stack.combine(weights) @ problem.inner.coefficients(alpha)
+        centroids = problem.intercept(weights, alpha)
         self._here.scores = class_scores(projections, centroids)
         self._here.signed = projections[:, 0] - centroids.mean(axis=0)[0]
         return self

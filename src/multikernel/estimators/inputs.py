@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from multikernel.gram import DenseStack, GramStack, family_stack, precomputed_stack
+from multikernel.clock import OutOfTime
+from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.build import fit_family
 from multikernel.gram.checks import PSD_CHOICES, check_sampled, check_test_stack, check_training_stack
 from multikernel.gram.clip import apply_clip, fit_clip
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
+from multikernel.kernels.scales import remark_on_scales
 from multikernel.normalization import Normalization
+from multikernel.state import COUNT, Keyed, Labels, Maybe, attributes, flags, optional, part, positions, reals, table
+from multikernel.warning import warn_user
 
 
 class KernelInput:
@@ -32,6 +39,39 @@ class KernelInput:
     memory: Any
     _family: Any
     _X: Any
+    _state = attributes(
+        n_features_in_=COUNT,
+        feature_names_in_=Maybe(Labels("features")),
+        kernel_names_=Labels("kernels"),
+        _n_train=COUNT,
+        _support=positions("support", below="samples"),
+        _columns=optional(positions("support", below="samples")),
+        _X=optional(table("columns", "features")),
+        _family=optional(part(KernelFamily, kernels="kernels", features="features")),
+        _normalization=part(Normalization, kernels="kernels", columns="columns"),
+        _clipped=Keyed(positions(below="kernels"), reals("samples", "")),
+        _largest=reals("kernels"),
+        _unit=flags("kernels"),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        n_train, n_support = self._n_train, len(self._support)
+        return {
+            "features": self.n_features_in_,
+            "kernels": len(self.kernel_names_),
+            "samples": n_train,
+            "support": n_support,
+            "columns": n_train
+            if self._columns is None
+            else n_support,  # of kernels before and while they are normalised
+        }
+
+    def _check_loaded(self) -> None:
+        if (self._X is None) != (self._family is None or self._family.pairwise):
+            raise ValueError("_X or _family is missing")
+        if self._columns is not None and (self._clipped or self._normalization.needs_all_columns):
+            raise ValueError("_columns are some of those that are needed")
+        parse_memory(self.memory)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -89,12 +129,19 @@ class KernelInput:
 
     def _training_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         """Validate X and y together; returns the normalised square stack, and y."""
+        stack, y = self._given_stack(X, y)
+        return self._normalized(stack), y
+
+    def _given_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
+        """Validate X and y together; returns the square stack, and y."""
         if self.psd not in PSD_CHOICES:
             raise ValueError(f"psd={self.psd!r} is not one of {', '.join(map(repr, PSD_CHOICES))}.")
         if self._is_pairwise():
             stack, y = self._stack_of_pairs(X, y)
         else:
             stack, y = self._stack_of_features(X, y)
+        if getattr(self, "checkpoint", None) is not None:
+            self._kernels_digest = self._digest_of(stack)
         self.kernel_names_ = np.array(stack.names, dtype=object)
         self._clipped: dict[int, NDArray] = {}
         if self.psd == "clip":
@@ -103,12 +150,42 @@ class KernelInput:
         self._largest = diagonal.max(axis=1, initial=0.0)
         # a handful of samples may look alike by chance; and entries are bounded by the diagonal in PSD kernels only
         self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10) & (self.psd == "raise")
+        return stack, y
+
+    def _normalized(self, stack: GramStack, sample_weight: NDArray | None = None) -> GramStack:
+        """The training stack with the normalisation fitted to it."""
         default = self.kernels is None and self.normalize is None
         steps = self._default_normalization() if default else self.normalize
         self._normalization = Normalization(steps)
-        return self._normalization.fit_apply(stack), y
+        try:
+            return self._normalization.fit_apply(stack, sample_weight)
+        except OutOfTime:
+            if self._X is None:
+                raise
+            self._normalization = Normalization(None)
+            return self._unread_stack()
+
+    def _unread_stack(self) -> GramStack:
+        """Kernels that cost nothing until they are read: for a fit that has no time to read them."""
+        dtype = np.float32 if self._X.dtype == np.float32 else np.float64
+        return LazyStack(self._family, self._X, memory=0, dtype=dtype)
+
+    def _digest_of(self, stack: GramStack) -> str:
+        """What says which training kernels these are: all data with the kernels' parameters, or all entries."""
+        if self._X is None:
+            return digest([stack.names, *(digest(block) for _, block in stack.blocks())])
+        X = self._X
+        parts: list[Any] = [X.shape, X.data, X.indices, X.indptr] if issparse(X) else [np.ascontiguousarray(X)]
+        for k, kernel in enumerate(self._family.kernels):
+            params = kernel.get_params(deep=False)
+            params["columns"] = kernel.columns_
+            if params.pop("function", None) is not None:  # known by some of what it returns
+                params["values"] = stack.take(kernels=[k]).rows(np.arange(min(len(stack), 8)))
+            parts.append([type(kernel).__name__, {name: digest(value) for name, value in params.items()}])
+        return digest(parts)
 
     def _stack_of_features(self, X: Any, y: Any) -> tuple[GramStack, Any]:
+        _refuse_containers(X)
         table = X
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         kernels = self._default_kernels(X.shape[1]) if self.kernels is None else as_kernels(self.kernels)
@@ -116,8 +193,13 @@ class KernelInput:
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
         seen = table if by_function and is_frame(table) else X
         self._family = fit_family(kernels, seen, names, memory=self.memory)
+        if remark := remark_on_scales(self._family.kernels, X):
+            warn_user(remark, UserWarning)
         self._X = X
-        stack = family_stack(self._family, X, memory=self.memory)
+        try:
+            stack = family_stack(self._family, X, memory=self.memory)
+        except OutOfTime:
+            stack = self._unread_stack()
         doubtful = [k for k, kernel in enumerate(self._family.kernels) if _is_doubtful(kernel)]
         if self.psd == "raise" and doubtful:
             check_sampled(stack, doubtful)
@@ -174,6 +256,7 @@ class KernelInput:
     def _test_stack(self, X: Any) -> GramStack:
         """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
         if self._X is not None:
+            _refuse_containers(X)
             X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
             stack = family_stack(self._family, X, self._X, memory=self.memory)
         else:
@@ -202,6 +285,36 @@ class KernelInput:
             return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity)
         stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
         return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit)
+
+
+def digest(value: Any) -> str:
+    """A few letters that say what an array, a parameter or a list of them is, the same in every process."""
+    try:
+        return joblib.hash(value, hash_name="sha1")
+    except Exception:  # a function without a name to find it by, or an object that holds one
+        return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _refuse_containers(X: Any) -> None:
+    """An error for what holds tables and is none, with what to do about it."""
+    kind = type(X).__name__
+    if hasattr(X, "obs_names") and hasattr(X, "mod"):
+        raise TypeError(
+            f"X is a {kind}: X, columns = join_views({{name: part.to_df() for name, part in X.mod.items()}}) makes a "
+            "table of it, and kernel_grid(columns) kernels on each view."
+        )
+    if hasattr(X, "obs_names"):
+        raise TypeError(f"X is an {kind}: pass X.to_df(), or a layer as an array.")
+    if isinstance(X, Mapping) and not issparse(X):
+        raise TypeError(
+            f"X is a {kind} of {len(X)} tables: X, columns = multikernel.views.join_views(X) makes one of them, and "
+            "kernel_grid(columns) kernels on each."
+        )
+    if isinstance(X, (list, tuple)) and any(getattr(part, "ndim", 0) == 2 for part in X):
+        raise ValueError(
+            f'X is a {kind} of {len(X)} matrices. Kernels: kernels="precomputed" and gram_stack(X), in '
+            "cross_val_score, too. Tables: multikernel.views.join_views(X)."
+        )
 
 
 def _refuse_nothing(shape: tuple[int, ...]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +12,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.base import count_kernels
 from multikernel.estimators.expansions import ExpansionClassifier
+from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
@@ -23,19 +24,17 @@ from multikernel.margins import MarginProblem
 from multikernel.monitor import Result
 from multikernel.session import Session
 from multikernel.solvers.lp_beta import lp_beta
+from multikernel.state import attributes, flags, positions, reals
 from multikernel.warning import warn_user
 
 C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 NU_GRID = (0.05, 0.2, 0.5, 0.8)
-# Of max_time, what the SVMs may take; the rest is for the linear programs.
-SHARE_OF_TIME = 0.8
 
 
 class HeldOutProblem(MarginProblem):
-    """The margin program on the held-out scores of trained SVMs, and by when it must be solved."""
+    """The margin program on the held-out scores of trained SVMs."""
 
     machines: KernelMachines
-    deadline: float = float("inf")
 
 
 @register("lp-beta", title="LP-β", params={"C": "cv"}, grid={"nu": NU_GRID}, order=40)
@@ -158,6 +157,15 @@ class LPBetaClassifier(ExpansionClassifier):
 
     _more_than_numbers = ("C",)
 
+    _state = attributes(
+        *("C_", "svm_gap_", "margin_"),
+        kernel_intercepts_=reals("kernels", "tasks"),
+        oof_scores_=reals("samples", "kernels", "tasks"),
+        _codes=positions("samples", below="classes"),
+        _sample_weight=reals("samples", least=0.0),
+        _done=flags("kernels"),
+    )
+
     def __init__(
         self,
         kernels: Any = None,
@@ -211,22 +219,22 @@ class LPBetaClassifier(ExpansionClassifier):
             )
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[HeldOutProblem]:
-        started = time.monotonic()
-        allowed = np.inf if self.max_time is None else self.max_time
-        machines = kernel_machines(
-            stack,
-            tasks.signs,
-            held_out_folds(self.cv, tasks.labels),
-            price_grids(self.C, self.Cs, stack.n_kernels),
-            sample_weight=sample_weight,
-            memory=parse_memory(self.memory),
-            tol=self.svm_tol,
-            deadline=started + SHARE_OF_TIME * allowed,
-        )
+        with time_limit(SHARE_OF_TIME * left()):
+            machines = kernel_machines(
+                stack,
+                tasks.signs,
+                held_out_folds(self.cv, tasks.labels),
+                price_grids(self.C, self.Cs, stack.n_kernels),
+                sample_weight=sample_weight,
+                memory=parse_memory(self.memory),
+                tol=self.svm_tol,
+            )
+        if not machines.done.any():
+            raise OutOfTime
         self._warn_of(machines)
         self._codes, self._sample_weight = np.searchsorted(self.classes_, tasks.labels), sample_weight
         problem = self._margin_problem(machines.held_out[machines.done])
-        problem.machines, problem.deadline = machines, started + allowed
+        problem.machines = machines
         return [problem]
 
     def _margin_problem(self, scores: NDArray) -> HeldOutProblem:
@@ -237,8 +245,6 @@ class LPBetaClassifier(ExpansionClassifier):
         return HeldOutProblem(scores, self._codes, self.nu, sample_weight=self._sample_weight, shared=shared)
 
     def _solve(self, problem: HeldOutProblem, monitor: Any, start: Any) -> None:
-        if np.isfinite(problem.deadline):
-            monitor.max_time = max(problem.deadline - time.monotonic(), 0.0)
         lp_beta(problem, monitor, start, max_iter=self.max_iter)
 
     def _make_attributes(self, problems: Sequence[HeldOutProblem], results: list[Result]) -> None:

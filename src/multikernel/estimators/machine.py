@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import inspect
 import numbers
-import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,20 +16,24 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from multikernel.checkpoint import Checkpoint
+from multikernel.clock import OutOfTime, grace, time_limit
 from multikernel.combination import Combination, WeightedSum, combined_scores
 from multikernel.estimators.callbacks import CallbackSupport, session_callback
-from multikernel.estimators.inputs import KernelInput
+from multikernel.estimators.inputs import KernelInput, digest
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
 from multikernel.monitor import Result
 from multikernel.session import Session
+from multikernel.state import Either, attributes, positions, reals
 
 # Parameters that do not decide what a fit computes, given its kernels: a checkpoint may be resumed with others.
-# Kernels are known by their values, because what functions print differs from process to process.
 RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels"}
 
 # Weights below this share of the largest count as zero.
 NEGLIGIBLE = 1e-8
+
+# Of the time that is left, what a search may take that comes before the last fit: of parameters, of the best kernel.
+SHARE_OF_TIME = 0.8
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,24 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     warm_start: bool
     _keep_interrupted = True  # whether Ctrl-C leaves a model; if not, it is passed on
     _more_than_numbers: tuple[str, ...] = ()  # parameters with a float for default that may be something else
+    _state = attributes(
+        *("objective_", "dual_gap_", "history_", "n_iter_", "converged_", "n_kernels_"),
+        support_=positions("support", below="samples"),
+        dual_coef_=reals("tasks", "support"),
+        intercept_=reals("tasks"),
+        weights_=Either(reals("kernels"), reals("tasks", "kernels")),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {**super()._sizes(), "tasks": 1}
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if any(
+            kept is not None and not np.array_equal(kept, self.support_) for kept in (self._support, self._columns)
+        ):
+            raise ValueError("support_ is not what was kept")
+        self._check_parameters()
 
     @abstractmethod
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
@@ -79,20 +100,36 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Prepare, solve and store, with callbacks, the clock and what an earlier fit found."""
-        started = time.monotonic()
-        previous = self._previous_solution() if self.warm_start else None
-        prepared = self._prepare(X, y, sample_weight)
-        with session_callback(self, X, y) as callback:
-            starts = _matching(previous, prepared.tasks.signs.shape, prepared.stack.n_kernels)
-            left = None if self.max_time is None else self.max_time - (time.monotonic() - started)
-            self._run(prepared, starts, callback, left)
+        with self._in_time():
+            previous = self._previous_solution() if self.warm_start else None
+            with grace():
+                prepared = self._prepare(X, y, sample_weight)
+                problems = self._problems(prepared.stack, prepared.tasks, prepared.sample_weight)
+            with session_callback(self, X, y) as callback:
+                starts = _matching(previous, prepared.tasks.signs.shape, prepared.stack.n_kernels)
+                self._run(prepared, starts, callback, problems)
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """The limit of ``max_time``, and an error in words if there is no model when it is over."""
+        self._check_max_time()
+        try:
+            with time_limit(self.max_time):
+                yield
+        except OutOfTime:
+            if self.max_time is None:  # the limit is somebody else's
+                raise
+            raise TimeoutError(
+                f"{type(self).__name__} had no model yet when max_time={self.max_time:g} s were over: making the "
+                "kernels, or what must come before a first solution, takes longer. Give it more time, fewer samples "
+                "or kernels, or kernels with explicit features such as Nystroem(rank=200)."
+            ) from None
 
     def _run(
         self,
         prepared: Prepared,
         previous: Any = None,
         callback: Any = None,
-        max_time: float | None = None,
         problems: Sequence[Any] | None = None,
     ):
         """Solve the problems, from the solution ``previous`` if there is one, and store the result."""
@@ -100,20 +137,21 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         problems = self._problems(stack, tasks, weight) if problems is None else problems
         session = Session(
             self.tol,
-            max_time=max_time,
+            max_time=self.max_time,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             callback=callback,
-            checkpoint=self._checkpoint(stack, tasks.signs, weight),
+            checkpoint=self._checkpoint(tasks.signs, weight),
             keep_interrupted=self._keep_interrupted,
             title=type(self).__name__,
         )
         results = session.run(problems, self._solve, _starts(previous, len(problems)))
-        self._make_attributes(problems, results)
+        with grace():
+            self._make_attributes(problems, results)
 
     def _make_attributes(self, problems: Sequence[Any], results: list[Result]) -> None:
         """Make fitted attributes of the solutions."""
-        self._store(results, [p.intercept(r.weights, r.alpha) for p, r in zip(problems, results)])
+        self._store(results, [intercept_of(r, r.alpha.shape[1:]) for r in results])
 
     def _check_parameters(self) -> None:
         self._check_numbers()
@@ -121,10 +159,13 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             raise ValueError(f"tol={self.tol!r} must be positive: it is a relative duality gap, such as 1e-3.")
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
-        if self.max_time is not None and not (_is_number(self.max_time) and self.max_time > 0):
-            raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
+        self._check_max_time()
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback={self.callback!r} must be a function of a row of the history, or None.")
+
+    def _check_max_time(self) -> None:
+        if self.max_time is not None and not (_is_number(self.max_time) and self.max_time > 0):
+            raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
 
     def _check_numbers(self) -> None:
         """Parameters whose default is a float must be finite (p need not be), ``max_iter`` whole."""
@@ -143,18 +184,12 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             return np.ones(len(stack))
         return np.array(_check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True))
 
-    def _checkpoint(self, stack: GramStack, signs: NDArray, weight: NDArray) -> Checkpoint | None:
+    def _checkpoint(self, signs: NDArray, weight: NDArray) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        params = {
-            name: value.__qualname__ if hasattr(value, "__qualname__") else repr(value)
-            for name, value in sorted(self.get_params(deep=False).items())
-            if name not in RUN_PARAMETERS
-        }
-        digest = hashlib.sha256(f"{type(self).__name__} {params} {stack.names} {stack.shape}".encode())
-        for part in (signs, weight, stack.diagonal(), stack.rows([0])):
-            digest.update(np.ascontiguousarray(part).tobytes())
-        return Checkpoint(self.checkpoint, digest.hexdigest())
+        given = {k: digest(v) for k, v in self.get_params(deep=False).items() if k not in RUN_PARAMETERS}
+        kernels = self.__dict__.pop("_kernels_digest")
+        return Checkpoint(self.checkpoint, digest([type(self).__name__, given, signs, weight, kernels]))
 
     def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
         coefficients = np.column_stack([result.alpha for result in results]).T
@@ -201,6 +236,22 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         shares = self._test_stack(X).apply(self.dual_coef_.T)
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_.T[:, None, :]
         return np.moveaxis(weights * shares, 0, 1)
+
+
+def finite(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The scores, unless some are not numbers."""
+    wrong = np.count_nonzero(~np.isfinite(scores).reshape(len(scores), -1).all(axis=1))
+    if wrong:
+        raise ValueError(
+            f"the scores of {wrong} of {len(scores)} samples are too large for numbers: kernels or coefficients are. "
+            'Scale the kernels, with normalize="variance" or before fitting.'
+        )
+    return scores
+
+
+def intercept_of(result: Result, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The intercept that came with a result; zeros of that shape if time was up before it was known."""
+    return np.zeros(shape) if result.intercept is None else np.asarray(result.intercept, dtype=np.float64)
 
 
 def _is_number(value: Any) -> bool:

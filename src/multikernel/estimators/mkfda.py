@@ -23,6 +23,9 @@ class MKFDAClassifier(FisherClassifier):
     regularised discriminant analysis, which the weights make as good as they can. New samples are projected on the
     discriminants and go to the class with the nearest centroid.
 
+    The minimum over a is minus that of ``Σ_k ‖Φw_k − h_k‖² + λ‖w_k‖²``. With weights s of samples a square counts
+    s_i times, and so does a sample in means, traces, class sizes and centroids: whole weights are repeated samples.
+
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
@@ -40,6 +43,8 @@ class MKFDAClassifier(FisherClassifier):
     normalize : str, sequence, dict or None
         Normalisation of the kernels, fitted on training data. By default they are centred in feature space and scaled
         to unit trace, as the paper wants them; see :class:`~multikernel.normalization.Normalization`.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, factors of ``sample_weight``.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite.
     tol : float
@@ -73,7 +78,8 @@ class MKFDAClassifier(FisherClassifier):
         Kernels with a weight above 1e-8 of the largest.
     classes_ : ndarray of shape (M,)
     dual_coef_ : ndarray of shape (c, n_support)
-        Coefficients of the discriminants, ``(K + λI)⁻¹H`` transposed: those of the paper divided by 2λ.
+        Coefficients of the discriminants, ``(K + λI)⁻¹H`` transposed: those of the paper divided by 2λ. With weights
+        of samples, S = diag(s): ``(SK + λI)⁻¹SH``.
     support_ : ndarray of shape (n_support,)
         Training samples with a coefficient: all of them, as a rule.
     centroids_ : ndarray of shape (M, c)
@@ -121,6 +127,7 @@ class MKFDAClassifier(FisherClassifier):
         solver: str = "auto",
         *,
         normalize: Any = NORMALIZE,
+        class_weight: Any = None,
         psd: str = "raise",
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -138,6 +145,7 @@ class MKFDAClassifier(FisherClassifier):
         self.reg = reg
         self.solver = solver
         self.normalize = normalize
+        self.class_weight = class_weight
         self.psd = psd
         self.tol = tol
         self.max_iter = max_iter

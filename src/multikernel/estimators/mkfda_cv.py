@@ -12,10 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
+from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.fisher import NORMALIZE, FisherClassifier
 from multikernel.estimators.grid import GridRun, HeldOut, progress
+from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.mkfda import MKFDAClassifier
 from multikernel.estimators.registry import register
+from multikernel.state import REAL, attributes
 from multikernel.threads import thread_count
 from multikernel.warning import warn_user
 
@@ -43,7 +46,8 @@ class MKFDAClassifierCV(FisherClassifier):
         Regularisations λ to try; by default the paper's ten, from 10⁻⁸ to 10.
     criterion : {"cv", "loo"}
         "cv": the mean score on held-out folds. "loo": the accuracy on each training sample when it is left out, in
-        closed form: centred anew without it, with the kernel weights of all samples, so it is a little optimistic.
+        closed form: centred anew without it, with the kernel weights of all samples, so it is a little optimistic. A
+        sample leaves with all its weight, and counts with it.
     cv : int, splitter or iterable of (train, test)
         Folds, as in scikit-learn; one given split is ``[(train, test)]``.
     scoring : str, callable or None
@@ -51,9 +55,9 @@ class MKFDAClassifierCV(FisherClassifier):
     n_jobs : int, optional
         Threads over values of λ, one core each; by default as many as there are cores, which linear algebra takes in
         any case.
-    solver, normalize, psd, tol, max_iter, max_time, memory, random_state, callback, checkpoint
-        As for :class:`~multikernel.MKFDAClassifier`; max_time, callback and checkpoint are for the last fit, not for
-        the grid.
+    solver, normalize, class_weight, psd, tol, max_iter, max_time, memory, random_state, callback, checkpoint
+        As for :class:`~multikernel.MKFDAClassifier`; callback and checkpoint are for the last fit, not for the grid;
+        max_time is for all fits together, of which the grid may take 80 %: then the best of the points scored counts.
     verbose : bool
         Show a progress bar over the points of the grid.
 
@@ -88,6 +92,10 @@ class MKFDAClassifierCV(FisherClassifier):
     ((2, 2), True)
     """
 
+    _state = attributes(
+        *("split_scores_", "grid_weights_", "grid_gaps_", "scores_", "best_score_"), p_=REAL, reg_=REAL
+    )
+
     def __init__(
         self,
         kernels: Any = None,
@@ -99,6 +107,7 @@ class MKFDAClassifierCV(FisherClassifier):
         scoring: Any = None,
         solver: str = "auto",
         normalize: Any = NORMALIZE,
+        class_weight: Any = None,
         psd: str = "raise",
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -118,6 +127,7 @@ class MKFDAClassifierCV(FisherClassifier):
         self.scoring = scoring
         self.solver = solver
         self.normalize = normalize
+        self.class_weight = class_weight
         self.psd = psd
         self.tol = tol
         self.max_iter = max_iter
@@ -131,18 +141,23 @@ class MKFDAClassifierCV(FisherClassifier):
 
     warm_start = False  # the grid has its own
 
-    def fit(self, X: Any, y: Any):
-        """Choose p and λ, then fit with them; parameters as for :class:`~multikernel.MKFDAClassifier`."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+        """Choose p and λ, then fit with them; parameters as for :class:`~multikernel.MKFDAClassifier`.
+
+        Folds are scored by ``scoring``, in which samples count alike.
+        """
         self._check_parameters()
         self._check_grid()
         ps, regs = np.array(self.ps, dtype=np.float64), np.array(self.regs, dtype=np.float64)
-        runs = self._leave_one_out(X, y, ps, regs) if self.criterion == "loo" else self._folds(X, y, ps, regs)
-        self.split_scores_ = np.stack([run.scores for run in runs])
-        self.grid_weights_ = np.stack([run.weights for run in runs])
-        self.grid_gaps_ = np.stack([run.gaps for run in runs])
-        self.scores_ = self.split_scores_.mean(axis=0)
-        self._choose(ps, regs)
-        return super().fit(X, y)
+        search = self._leave_one_out if self.criterion == "loo" else self._folds
+        with self._in_time():
+            runs = search(X, y, sample_weight, ps, regs)
+            self.split_scores_ = np.stack([run.scores for run in runs])
+            self.grid_weights_ = np.stack([run.weights for run in runs])
+            self.grid_gaps_ = np.stack([run.gaps for run in runs])
+            self.scores_ = self.split_scores_.mean(axis=0)
+            self._choose(ps, regs)
+            return super().fit(X, y, sample_weight)
 
     def _setting(self) -> tuple[float, float]:
         return self.p_, self.reg_
@@ -156,31 +171,33 @@ class MKFDAClassifierCV(FisherClassifier):
             if np.ndim(values) != 1 or not len(values) or not min(values) >= least:
                 raise ValueError(f"{name}={values!r} must be a list of numbers, each at least {least:.3g}.")
 
-    def _leave_one_out(self, X: Any, y: Any, ps: NDArray, regs: NDArray) -> list[GridRun]:
+    def _leave_one_out(self, X: Any, y: Any, weight: Any, ps: NDArray, regs: NDArray) -> list[GridRun]:
         model = self._plain()
-        prepared = model._prepare(X, y, None)
+        prepared = model._prepare(X, y, weight)
         centered = any(str(s["step"]) == "center" and s["chosen"].all() for s in model._normalization.statistics_)
 
         def score(problem, weights: NDArray, alpha: NDArray) -> float:
             left_out = problem.leave_one_out(weights, alpha, centered=centered)
-            return float((left_out.argmax(axis=1) == problem.inner.codes).mean())
+            right = left_out.argmax(axis=1) == problem.inner.codes
+            return float(np.average(right, weights=prepared.sample_weight))
 
         return self._solve_grids([(model, prepared, score)], ps, regs)
 
-    def _folds(self, X: Any, y: Any, ps: NDArray, regs: NDArray) -> list[GridRun]:
+    def _folds(self, X: Any, y: Any, weight: Any, ps: NDArray, regs: NDArray) -> list[GridRun]:
         from sklearn.model_selection import check_cv  # slow to import, like metrics below
 
-        X, y = indexable(X, y)
+        X, y, weight = indexable(X, y, weight)
         splits = list(check_cv(self.cv, y, classifier=True).split(X if np.ndim(X) == 2 else y, y))
-        return self._solve_grids((self._fold(X, y, train, test) for train, test in splits), ps, regs, len(splits))
+        folds = (self._fold(X, y, weight, train, test) for train, test in splits)
+        return self._solve_grids(folds, ps, regs, len(splits))
 
-    def _fold(self, X: Any, y: Any, train: NDArray, test: NDArray) -> tuple[Any, Any, Callable]:
+    def _fold(self, X: Any, y: Any, weight: Any, train: NDArray, test: NDArray) -> tuple[Any, Any, Callable]:
         from sklearn.metrics import check_scoring
 
         model = self._plain()
         X_train, y_train = _safe_split(model, X, y, train)
         X_test, y_test = _safe_split(model, X, y, test, train)
-        prepared = model._prepare(X_train, y_train, None)
+        prepared = model._prepare(X_train, y_train, None if weight is None else np.asarray(weight)[train])
         held_out = HeldOut(model, X_test)
         scorer = check_scoring(held_out, self.scoring)
 
@@ -191,18 +208,25 @@ class MKFDAClassifierCV(FisherClassifier):
 
     def _plain(self) -> MKFDAClassifier:
         """The classifier whose grid this is."""
-        names = ("kernels", "normalize", "psd", "memory", "tol", "max_iter", "solver")
+        names = ("kernels", "normalize", "class_weight", "psd", "memory", "tol", "max_iter", "solver")
         return MKFDAClassifier(**{name: getattr(self, name) for name in names})
 
     def _solve_grids(
         self, folds: Iterable[tuple[Any, Any, Callable]], ps: NDArray, regs: NDArray, n_folds: int = 1
     ) -> list[GridRun]:
-        runs = []
-        with progress(n_folds * len(ps) * len(regs), type(self).__name__, self.verbose) as advance:
-            for model, prepared, score in folds:  # one after the other: each holds its kernels in memory
-                run = GridRun(model, prepared, score, ps, regs)
-                run.solve(thread_count() if self.n_jobs is None else effective_n_jobs(self.n_jobs), advance)
-                runs.append(run)
+        runs: list[GridRun] = []
+        n_points = n_folds * len(ps) * len(regs)
+        n_threads = thread_count() if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        try:
+            with (
+                progress(n_points, type(self).__name__, self.verbose) as advance,
+                time_limit(SHARE_OF_TIME * left()),
+            ):
+                for model, prepared, score in folds:  # one after the other: each holds its kernels in memory
+                    runs.append(GridRun(model, prepared, score, ps, regs))
+                    runs[-1].solve(n_threads, advance)
+        except OutOfTime:
+            runs = self._cut_short(runs, n_points)
         late = np.stack([run.gaps for run in runs]) > self.tol
         if late.any():
             warn_user(
@@ -212,9 +236,21 @@ class MKFDAClassifierCV(FisherClassifier):
             )
         return runs
 
+    def _cut_short(self, runs: list[GridRun], n_points: int) -> list[GridRun]:
+        """What to choose by when time is up: the folds that are complete, or what there is of the first."""
+        done = sum(int(np.isfinite(run.scores).sum()) for run in runs)
+        if self.max_time is None or not done:
+            raise OutOfTime
+        warn_user(
+            f"{type(self).__name__} scored {done} of {n_points} points of the grid only: max_time was nearly used "
+            "up. p_ and reg_ are the best of those. Give it more time, or fewer points or folds.",
+            ConvergenceWarning,
+        )
+        return [run for run in runs if np.isfinite(run.scores).all()] or runs[:1]
+
     def _choose(self, ps: NDArray, regs: NDArray) -> None:
         """The best pair; of equals that with the largest λ, then the largest p."""
-        self.best_score_ = float(self.scores_.max())
+        self.best_score_ = float(np.nanmax(self.scores_))
         rows, columns = np.nonzero(self.scores_ == self.best_score_)
         best = max(zip(rows, columns), key=lambda rc: (regs[rc[1]], ps[rc[0]]))
         self.p_, self.reg_ = float(ps[best[0]]), float(regs[best[1]])

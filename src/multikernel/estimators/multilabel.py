@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from inspect import signature
@@ -9,12 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
+from multikernel.certificate import Certificate
+from multikernel.clock import OutOfTime
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.base import KernelSVMClassifier, Prepared
 from multikernel.estimators.label_input import is_sets, is_table, one_class_each, parse_labels
+from multikernel.estimators.machine import finite, intercept_of
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks, class_scores
 from multikernel.estimators.thresholds import CRITERIA, best_threshold, left_out_scores
@@ -23,6 +26,7 @@ from multikernel.inner import LabelSVMs
 from multikernel.monitor import Result
 from multikernel.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
 from multikernel.solvers.label_catalogue import find_label_solver
+from multikernel.state import attributes, flags, positions, reals
 
 
 @register("ml-mkl", title="ML-MKL, worst class", grid={"C": C_GRID}, order=30)
@@ -141,6 +145,17 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     """
 
     multi_class = "ovr"
+    _state = attributes(
+        *("label_weights_", "label_objectives_"),
+        multilabel_=flags(),
+        constant_labels_=positions("constant", below="classes"),
+        _constants=reals("constant"),
+        thresholds_=reals("tasks"),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        sizes = {**super()._sizes(), "constant": len(self.constant_labels_)}
+        return {**sizes, "tasks": sizes["classes"]} if self.multilabel_ else sizes
 
     def __init__(
         self,
@@ -261,29 +276,34 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
 
     def _make_attributes(self, problems: Sequence[LabelProblem], results: list[Result]) -> None:
         (problem,), (result,) = problems, results
-        # the SVMs of all labels once more, each to tol, on the kernel found
-        labels = np.arange(problem.n_labels)
-        tols = np.full(len(labels), 0.1 * self.tol)
-        result.alpha = problem.solve_labels(result.weights, result.alpha, labels, tols)
-        final = problem.certificate(result.weights, result.alpha)
-        best = type(final)(final.primal, max(final.dual, result.certificate.dual))
-        result.certificate, result.converged = best, best.relative_gap <= self.tol
-        self.label_objectives_ = problem.label_certificates(result.weights, result.alpha)[0]
-        if isinstance(problem, WorstLabelProblem):
-            self.label_weights_ = problem.label_weights(
-                result.alpha, problem.contenders(result.weights, result.alpha)
-            )
-        else:
-            learnt = problem.inner.signs.any(axis=0)
-            self.label_weights_ = learnt / learnt.sum()
-        self._store(results, [problem.intercept(result.weights, result.alpha)])
+        learnt = np.asarray(problem.inner.signs.any(axis=0))
+        self.label_weights_ = learnt / learnt.sum()
+        self.label_objectives_, self.thresholds_ = np.full(len(learnt), np.nan), np.zeros(len(learnt))
+        with contextlib.suppress(OutOfTime):
+            self._solve_once_more(problem, result)
+            self.label_objectives_ = problem.label_certificates(result.weights, result.alpha)[0]
+            if isinstance(problem, WorstLabelProblem):
+                contenders = problem.contenders(result.weights, result.alpha)
+                self.label_weights_ = problem.label_weights(result.alpha, contenders)
+            self.thresholds_ = self._find_thresholds(problem, result)
+        self._store(results, [intercept_of(result, learnt.shape)])
         self.intercept_[self.constant_labels_] = self._constants
-        self.thresholds_ = self._find_thresholds(problem, result)
+
+    def _solve_once_more(self, problem: LabelProblem, result: Result) -> None:
+        """The SVMs of all labels, each to tol, on the kernel found: those that do not decide about it are rough."""
+        labels = np.arange(problem.n_labels)
+        alpha = problem.solve_labels(result.weights, result.alpha, labels, np.full(len(labels), 0.1 * self.tol))
+        final, intercept = problem.certificate(result.weights, alpha), problem.intercept(result.weights, alpha)
+        best = Certificate(final.primal, max(final.dual, result.certificate.dual))
+        result.alpha, result.intercept, result.certificate = alpha, intercept, best
+        result.converged = best.relative_gap <= self.tol
 
     def _find_thresholds(self, problem: LabelProblem, result: Result) -> NDArray[np.float64]:
         signs = problem.inner.signs
         if self.threshold is None:
             return np.zeros(signs.shape[1])
+        from sklearn.model_selection import check_cv  # slow to import
+
         folds = list(check_cv(self.cv).split(signs))
         scores = left_out_scores(problem, result.weights, result.alpha, folds, self.tol)
         return np.array([best_threshold(f, s, self.threshold) for f, s in zip(scores.T, signs.T)])
@@ -298,7 +318,7 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
             New samples, or the kernels between them and all training samples.
         """
-        scores = self._task_scores(X)
+        scores = finite(self._task_scores(X))
         return scores if self.multilabel_ else class_scores(scores, len(self.classes_), "ovr")
 
     def predict(self, X: Any) -> NDArray:

@@ -20,6 +20,7 @@ from multikernel.losses import MulticlassHinge
 from multikernel.monitor import Result
 from multikernel.solvers.obscure import obscure, pegasos
 from multikernel.solvers.sdca import sdca
+from multikernel.state import Only, attributes
 
 SOLVERS: dict[str, Callable[..., None]] = {"obscure": obscure, "pegasos": pegasos, "sdca": sdca}
 C_GRID = (1.0, 10.0, 100.0, 1000.0)
@@ -32,6 +33,7 @@ class GroupNormClassifier(KernelSVMClassifier):
     multi_class = "ovr"  # how scores of M classes are laid out; the problem itself is multiclass
     lam: float | None
     cost: Any
+    _state = attributes(_stream=Only(None))
 
     @abstractmethod
     def _group_norm(self, n_kernels: int) -> float:
@@ -73,9 +75,9 @@ class GroupNormClassifier(KernelSVMClassifier):
 @register("obscure", title="OBSCURE", params={"max_iter": 300}, grid=GRID, order=30)
 @register("obscure-sdca", title="OBSCURE, certified", params={"solver": "sdca"}, grid=GRID, order=31)
 class ObscureClassifier(OnlineLearning, GroupNormClassifier):
-    """Multiclass MKL with a (2, p) group norm [OJC10, eq. (9)].
+    """Multiclass MKL with a (2, p) group norm.
 
-    One problem for all classes, with w_j the part of w that belongs to kernel j:
+    One problem for all classes [OJC10, eq. (9)], with w_j the part of w that belongs to kernel j:
 
         min over w of  f(w) = λ/2 (Σ_j ‖w_j‖^p)^(2/p) + (1/Σs) Σ_i s_i ℓ_i(w),
         ℓ_i(w) = max_r (cost(y_i, r) + w·φ(x_i, r) − w·φ(x_i, y_i)),
@@ -95,7 +97,7 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     C : float
         Price of an error.
     eta : float
-        Step of the online stage.
+        Step of the online stage, of "obscure" and of ``partial_fit``.
     solver : {"obscure", "pegasos", "sdca"}
         "obscure" is the paper's two stages, stochastic, the second with weights that follow w after each epoch: a
         good solution after few epochs, and a proof of it within a percent after some hundred.
@@ -253,7 +255,7 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
         return self.p / (self.p - 1.0)
 
     def _solve(self, problem: GroupNormProblem, monitor: Any, start: Any) -> None:
-        options: dict[str, Any] = {} if self.solver == "pegasos" else {"eta": self.eta}
+        options: dict[str, Any] = {"eta": self.eta} if self.solver == "obscure" else {}
         SOLVERS[self.solver](
             problem, monitor, start, max_iter=self.max_iter, random_state=self.random_state, **options
         )

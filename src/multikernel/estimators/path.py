@@ -226,7 +226,7 @@ def _fits(model: Any, prepared: Prepared, parameter: str, values: NDArray[np.flo
             elif parameter == "p":
                 weights = _sharpened(weights, previous.p, fitted.p)
             start = weights, alpha
-        fitted._run(prepared, start, fitted.callback, fitted.max_time)
+        fitted._run(prepared, start, fitted.callback)
         previous = fitted
         yield fitted
 
@@ -243,7 +243,7 @@ def _fits_along_t(model: CSKLClassifier, prepared: Prepared, values: NDArray[np.
         start = None if previous is None else previous._previous_solution()
         for problem, known in zip(problems, earlier):
             problem.take_over(known)
-        fitted._run(prepared, start, fitted.callback, fitted.max_time, problems)
+        fitted._run(prepared, start, fitted.callback, problems)
         if len(problems) > 1:  # their kernels, one a task, may be too many to keep
             for problem in problems:
                 problem.forget_kernel()

@@ -16,12 +16,28 @@ from multikernel.groupnorm import GroupNormProblem
 from multikernel.losses import MulticlassHinge
 from multikernel.normalization import Normalization, _inverse_root
 from multikernel.solvers.table import KernelRows, ScoreTable
+from multikernel.state import COUNT, Anything, Array, Maybe, Record, attributes, optional, reals
 
 EVICTION = ("oldest", "smallest")
 
 
 class OnlineLearning:
     """Mixin: ``partial_fit`` for classifiers on features, with the state of the stream in ``_stream``."""
+
+    _state = attributes(
+        n_updates_=Maybe(Anything()),
+        n_mistakes_=Maybe(Anything()),
+        _stream=optional(
+            Record(
+                coef=reals("support", "classes"),
+                table=reals("kernels", "classes", "support"),
+                arrival=Array("iu", ("support",), least=0),
+                seen=COUNT,
+                updates=COUNT,
+                mistakes=COUNT,
+            )
+        ),
+    )
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None):
         """Go over new samples once, in their order, with the online stage [OJC10, alg. 1].

@@ -29,9 +29,9 @@ def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
 
 @register("svrg", title="SVRG-MKL", grid={"C": (1.0, 10.0, 100.0), "p": (1.1, 1.5, 2.0)}, order=32)
 class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
-    r"""ℓp-norm MKL with a smooth loss [AOJS16, eq. (1)].
+    r"""ℓp-norm MKL with a smooth loss.
 
-    One problem for all classes, with w_j the part of w that belongs to kernel j:
+    One problem for all classes [AOJS16, eq. (1)], with w_j the part of w that belongs to kernel j:
 
         min over w, d of  g(w, d) = λ/2 Σ_j ‖w_j‖²/d_j + (1/Σs) Σ_i s_i ℓ_i(w),   d ≥ 0, ‖d‖_p ≤ 1,
 

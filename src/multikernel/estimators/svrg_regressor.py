@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from multikernel.estimators.callbacks import with_callbacks
-from multikernel.estimators.machine import Prepared
+from multikernel.estimators.machine import Prepared, finite
 from multikernel.estimators.smooth_mkl import SmoothMKL
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
@@ -184,7 +184,7 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
         X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
             New samples, or the kernels between them and all training samples.
         """
-        return self._task_scores(X)[:, 0]
+        return finite(self._task_scores(X))[:, 0]
 
     def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
         """What each kernel adds to each prediction, shape (m, F); with ``intercept_`` they sum to it.

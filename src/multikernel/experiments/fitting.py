@@ -42,6 +42,7 @@ def run_entry(protocol: Protocol, entry: Entry, task: Task, step: Callable[[], N
         score=score,
     )
     trial.run(method, candidates_for(method, task, score, step), result, step)
+    result.error = result.error or result.left_out  # a protocol names methods that apply
     record = asdict(result)
     record.update(n_train=len(task.y_train), n_test=len(task.y_test), seconds=time.perf_counter() - start)
     record["kernel_names"] = [str(name) for name in task.training.names]

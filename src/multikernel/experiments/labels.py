@@ -48,6 +48,11 @@ class PerLabel:
     def __init__(self, kernels: Any = "precomputed", method: str = "mkl", psd: str = "raise", **params: Any) -> None:
         self.kernels, self.method, self.psd, self.params = kernels, method, psd, params
 
+    def set_params(self, **params: Any) -> PerLabel:
+        """Change parameters of the estimators."""
+        self.params |= params
+        return self
+
     def fit(self, stack: Any, Y: NDArray) -> PerLabel:
         """Fit a model for each column of the signs Y, shape (n, M)."""
         params = dict(self.params)

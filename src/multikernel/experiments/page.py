@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import resources
 
 from multikernel.compare.table import seconds
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Verdict
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Verdict
 from multikernel.experiments.remarks import about_times, remarks
 from multikernel.experiments.results import Results
 from multikernel.experiments.tables import Table, tables
@@ -94,7 +94,7 @@ def _banner(results: Results) -> list[Html]:
 def _verdicts(verdicts: list[Verdict]) -> Html | None:
     if not verdicts:
         return None
-    kinds = {HOLDS: "mark", IN_PART: "mark part", FAILS: "mark no"}
+    kinds = {HOLDS: "mark", IN_PART: "mark part", UNJUDGED: "mark part", FAILS: "mark no"}
     items = [
         el(
             "li",

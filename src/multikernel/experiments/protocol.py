@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.compare.tuning import Score, Split, accuracy
+from multikernel.compare.scores import Score, accuracy
+from multikernel.compare.tuning import Split
 from multikernel.estimators.registry import Method
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from multikernel.experiments.results import Results
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
+UNJUDGED = "not judged: one split"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,11 +96,8 @@ class Results:
         return mean([mean(self.scores(key, s)) for s in settings])
 
     def spread(self, key: str, setting: str) -> float:
-        """Standard deviation over splits; on one split the standard error of a share, which AP is not: then nan."""
-        scores = self.scores(key, setting)
-        if len(scores) == 1 and self.protocol.metric != "accuracy":
-            return math.nan
-        return spread(scores, [record["n_test"] for record in self.records(setting, key)])
+        """Standard deviation over splits; nan for one split."""
+        return spread(self.scores(key, setting), [])
 
     def all_records(self, key: str) -> list[Mapping[str, Any]]:
         """Records of an entry in all settings."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.compare.tuning import accuracy, inner_folds
+from multikernel.compare.scores import accuracy
+from multikernel.compare.tuning import inner_folds
 from multikernel.experiments import archives as a
 from multikernel.experiments.fitting import average_precision
 from multikernel.experiments.images import CALTECH, kernels_of

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multikernel.compare.table import seconds
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Protocol
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Protocol
 from multikernel.experiments.remarks import about_times, remarks
 from multikernel.experiments.results import Results
 from multikernel.experiments.saved import load
 from multikernel.experiments.tables import markdown, tables
 from multikernel.files import DataError, atomic_write, write_text
+
+# The experiment that compares all methods on many data sets.
+GENERAL = "grand"
 
 INTRODUCTION = """# Results
 
@@ -68,15 +71,25 @@ def _made_on(found: Mapping[str, Results]) -> str:
 
 def _claims(found: Mapping[str, Results]) -> list[str]:
     rows = [
-        [f"[{name}](#{anchor(results.protocol.title)})", v.claim, v.source, v.verdict, v.evidence]
+        [v.verdict, v.claim, v.evidence, v.source, f"[{name}](#{anchor(results.protocol.title)})"]
         for name, results in found.items()
         for v in results.protocol.claims(results)
     ]
-    counts = Counter(row[3] for row in rows)
-    words = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold here"}
-    text = ", ".join(f"{counts[verdict]} {shown}" for verdict, shown in words.items())
-    heads = ["experiment", "claim", "source", "verdict", "figures"]
-    return ["## Claims", f"Of {len(rows)} claims: {text}.", markdown(heads, rows)] if rows else []
+    if not rows:
+        return []
+    counts = Counter(row[0] for row in rows)
+    words = {
+        HOLDS: "hold",
+        IN_PART: "hold in part",
+        FAILS: "do not hold here",
+        UNJUDGED: "are of one split, not judged",
+    }
+    text = ", ".join(f"{counts[v]} {shown}" for v, shown in words.items() if v != UNJUDGED or counts[v])
+    # what users ask is answered where all methods meet; the papers' own claims follow
+    general = [f"- **{row[1]}**: {row[0]}; {row[2]}." for row in rows if row[4].startswith(f"[{GENERAL}]")]
+    parts = ["## In short", "\n".join(general)] if general else []
+    heads = ["verdict", "claim", "figures", "source", "experiment"]
+    return [*parts, "## Claims", f"Of {len(rows)} claims: {text}.", markdown(heads, rows)]
 
 
 def anchor(title: str) -> str:

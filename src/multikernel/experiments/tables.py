@@ -53,7 +53,7 @@ def csv_table(results: Results) -> str:
 
 
 def score_text(results: Results, key: str, setting: str) -> str:
-    """``85.2 ± 1.5``, in percent; without a spread where there is none; a dash where nothing was done."""
+    """``85.2 ± 1.5``, in percent; without a spread on one split; a dash where nothing was done."""
     score, half = results.score(key, setting), results.spread(key, setting)
     if not math.isfinite(score):
         return "–"
@@ -86,11 +86,12 @@ def _one_setting(results: Results) -> Table:
     rows = []
     for entry in results.protocol.entries:
         method = results.method(setting, entry)
-        _, _, fit, certified, kernels, _, chosen = cells(comparison, method)
+        costs = cells(comparison, method)
         score = score_text(results, entry.key, setting)
         score = f"failed: {method.error}" if method.error and not method.scores else score
         difference = against.get(entry.key, "")
-        rows.append([entry.title, score, difference, entry.published or "–", fit, certified, kernels, chosen])
+        shown = [costs[key] for key in ("fit time", "gap", "kernels", "parameters")]
+        rows.append([entry.title, score, difference, entry.published or "–", *shown])
     if not published:
         del heads[3]
         for row in rows:

@@ -72,12 +72,12 @@ def best_inside(results: Results, key: str, ts: Sequence[int]) -> Finding | None
     found, parts = [], []
     for setting in results.protocol.settings:
         scores = 100 * scores_along_t(results, key, ts, [setting])
-        if not scores.size:
+        if scores.shape[1] < 2:  # one split has no error to judge by
             continue
         best = int(scores.mean(axis=1).argmax())
         end = int(scores[[0, -1]].mean(axis=1).argmax())
         lead = scores[best] - scores[[0, -1]][end]
-        error = float(lead.std(ddof=1)) / math.sqrt(len(lead)) if len(lead) > 1 else 0.0
+        error = float(lead.std(ddof=1)) / math.sqrt(len(lead))
         found.append(0 < best < len(ts) - 1 and float(lead.mean()) > 2 * error)
         parts.append(
             f"{setting}: best t = {ts[best]} ({scores[best].mean():.2f}), t = {ts[0]} {scores[0].mean():.2f}, "

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from multikernel.experiments.findings.drawing import COLOURS, panels, plain, style
-from multikernel.experiments.findings.verdicts import Finding, listed, within
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Course
+from multikernel.experiments.findings.verdicts import Finding, graded, listed, on_scores, within
+from multikernel.experiments.protocol import FAILS, HOLDS, Course
 from multikernel.experiments.results import Results
 
 # Share of the weights from which a kernel has a line of its own.
@@ -93,24 +93,29 @@ def _lines(results: Results) -> list[tuple[Course, dict[str, Any]]]:
     return [(line, results.courses[line.key]) for line in results.protocol.course if line.key in results.courses]
 
 
-def race(results: Results, key: str, rival: str, share: float = 0.05) -> Finding | None:
-    """Whether a course gets to a share above the optimum of its problem in fewer iterations than another does."""
+def race(results: Results, key: str, rival: str, share: float = 0.05, margin: float = 1.5) -> Finding | None:
+    """Whether a course gets to a share above the optimum of its problem ``margin`` times as fast as another does.
+
+    It must be in epochs and in time, for budgets are coarse and clocks are noisy; in part: in one of them.
+    """
     if not {key, rival} <= set(results.courses):
         return None
     problem = {line.key: line.problem for line in results.protocol.course}
     same = [name for name in results.courses if problem[name] == problem[key]]
     bound = max(point["bound"] for name in same for point in results.courses[name]["points"])
-    parts, ends = [], {}
+    parts, ends = [], []
     for name in (key, rival):
         points = results.courses[name]["points"]
         hit = next((point for point in points if point["objective"] <= (1.0 + share) * bound), None)
-        ends[name] = math.inf if hit is None else hit["max_iter"]
+        ends.append((math.inf, math.inf) if hit is None else (hit["max_iter"], hit["seconds"]))
         when = "not reached" if hit is None else f"{hit['max_iter']} epochs, {hit['seconds']:.2f} s"
         parts.append(f"{results.courses[name]['title']}: {when}")
-    verdict = HOLDS if ends[key] < ends[rival] else IN_PART if ends[key] == ends[rival] else FAILS
-    return verdict, f"{100 * share:.0f} % above the optimum after " + "; ".join(parts)
+    won = graded(math.isfinite(ours) and margin * ours <= theirs for ours, theirs in zip(*ends))
+    text = f"{100 * share:.0f} % above the optimum after {'; '.join(parts)}; "
+    return won, text + f"won if {margin:g} times as fast, in epochs and in time"
 
 
+@on_scores
 def alike_at_the_end(
     results: Results, keys: Sequence[str], close: float, near: float | None = None, beside: Sequence[str] = ()
 ) -> Finding | None:
@@ -122,6 +127,7 @@ def alike_at_the_end(
     return within(max(judged) - min(judged), close, near), listed(final)
 
 
+@on_scores
 def ends_are_worst(results: Results, keys: Sequence[str]) -> Finding | None:
     """Whether the first and the last of these courses have the lowest last scores."""
     final = _final(results, keys)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multikernel.experiments.findings.verdicts import Finding, complete, graded, listed, percent
+from multikernel.experiments.findings.verdicts import Finding, complete, graded, listed, on_scores, percent
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART
 from multikernel.experiments.results import Results
 
@@ -43,6 +43,7 @@ def sparse_is_robust(results: Results, sparse: Sequence[str], dense: Sequence[st
     return verdict, f"change from {first} to {last} {title}: {listed(changes, '+.1f', ' ')}"
 
 
+@on_scores
 def better_than_last(results: Results, norms: Mapping[str, float]) -> Finding | None:
     """Whether a smaller norm than the last is better than it, by more than two standard errors; norms by key."""
     if not all(results.scores(key) for key in norms):
@@ -55,6 +56,7 @@ def better_than_last(results: Results, norms: Mapping[str, float]) -> Finding | 
     return verdict, listed({f"p = {norms[key]:g}": score for key, score in scores.items()})
 
 
+@on_scores
 def one_kernel_left(results: Results, norms: Mapping[str, float], least: float = 0.05) -> Finding | None:
     """Whether one kernel alone has a share of the weights that counts at the first norm; some, or all; by key."""
     if not all(results.scores(key) for key in norms):

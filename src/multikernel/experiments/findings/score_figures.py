@@ -22,14 +22,15 @@ def score_intervals(results: Results, figure: Any) -> None:
     for k, entry in enumerate(entries):
         scores = 100 * np.array(results.scores(entry.key, setting))
         half = 100 * results.spread(entry.key, setting)
-        axes.errorbar(scores.mean(), k, xerr=half, color=COLOURS[0], marker="o", capsize=3)
+        axes.errorbar(scores.mean(), k, xerr=np.nan_to_num(half), color=COLOURS[0], marker="o", capsize=3)
         axes.plot(scores, np.full(len(scores), k), ".", color=COLOURS[1], alpha=0.6, markersize=5)
         published = None if results.stand_in else _leading_number(entry.published)
         if published is not None:
             axes.plot(published, k, marker="D", color="black", fillstyle="none", linestyle="none")
     axes.set_yticks(range(len(entries)), [entry.title for entry in entries])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{results.protocol.metric} in percent: mean ± one deviation; ◇ published")
+    bars = "mean ± one deviation" if results.protocol.n_splits > 1 else "one split"
+    axes.set_xlabel(f"{results.protocol.metric} in percent: {bars}; ◇ published")
     plain(axes)
 
 
@@ -49,8 +50,7 @@ def score_by_setting(results: Results, figure: Any) -> None:
     axes = figure.add_subplot()
     for k, entry in enumerate(entries):
         scores = [100 * results.score(entry.key, setting) for setting in settings]
-        several = results.protocol.n_splits > 1
-        half = [100 * results.spread(entry.key, setting) if several else 0.0 for setting in settings]
+        half = [100 * results.spread(entry.key, setting) for setting in settings]
         shift = 0.05 * (k - (len(entries) - 1) / 2)  # bars side by side
         at = np.array([float(setting) for setting in settings]) + shift
         axes.errorbar(at, scores, yerr=np.nan_to_num(half), capsize=2, label=entry.title, **style(k))

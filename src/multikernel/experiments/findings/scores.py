@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from multikernel.experiments.findings.verdicts import Finding, complete, graded, listed, percent, within
+from multikernel.experiments.findings.verdicts import Finding, complete, graded, listed, on_scores, percent, within
 from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART
 from multikernel.experiments.results import Results
 
 
+@on_scores
 def ahead_of_all(results: Results, key: str, title: str, without: Sequence[str] = ()) -> Finding | None:
     """Whether an entry is better than all others, by more than the deviation of the difference over splits."""
     found = percent(results, without)
@@ -21,6 +22,7 @@ def ahead_of_all(results: Results, key: str, title: str, without: Sequence[str] 
     return verdict, f"{title} {found[key]:.1f}, best of the others ({rival}) {found[rival]:.1f}: {lead:+.1f} points"
 
 
+@on_scores
 def alike(results: Results, without: Sequence[str] = (), beside: Mapping[str, str] | None = None) -> Finding | None:
     """Whether all entries differ by no more than the first one does over splits, or by a point.
 
@@ -32,12 +34,14 @@ def alike(results: Results, without: Sequence[str] = (), beside: Mapping[str, st
         return None
     low, high = min(found, key=lambda key: found[key]), max(found, key=lambda key: found[key])
     spread = 100 * results.spread(results.protocol.entries[0].key, setting)
-    unit = max(spread, 1.0)
-    text = f"from {found[low]:.1f} ({low}) to {found[high]:.1f} ({high}); ± {spread:.1f} over splits"
+    unit = max(1.0, spread)  # in this order: one split has no spread
+    text = f"from {found[low]:.1f} ({low}) to {found[high]:.1f} ({high})"
+    text += f"; ± {spread:.1f} over splits" if results.protocol.n_splits > 1 else ""
     others = [f"; {words} {100 * results.score(key):.1f}" for key, words in beside.items() if results.scores(key)]
     return within(found[high] - found[low], unit, 2 * unit), text + "".join(others)
 
 
+@on_scores
 def above_and_level(
     results: Results, key: str, title: str, below: tuple[str, str], level: tuple[str, str], slack: float = 1.5
 ) -> Finding:
@@ -47,6 +51,7 @@ def above_and_level(
     return verdict, f"{title} {100 * results.score(key):.1f}: {ahead:+.1f} to {below[1]}, {apart:+.1f} to {level[1]}"
 
 
+@on_scores
 def all_gain(results: Results, keys: Sequence[str], baseline: str, least: float = 0.5) -> Finding:
     """Whether all of these entries that were run are ahead of a baseline, by so many points at least."""
     done = [key for key in keys if results.scores(key)]
@@ -55,6 +60,7 @@ def all_gain(results: Results, keys: Sequence[str], baseline: str, least: float 
     return graded(gain > least for gain in gains.values()), text
 
 
+@on_scores
 def always_chosen(results: Results, key: str, name: str, value: float) -> Finding:
     """Whether validation chose that value of a parameter on every split."""
     chosen = [record["parameters"][0][name] for record in results.all_records(key)]
@@ -62,15 +68,17 @@ def always_chosen(results: Results, key: str, name: str, value: float) -> Findin
     return graded(each == value for each in chosen), text
 
 
-def ahead_in_settings(results: Results, key: str, other: str) -> Finding:
+def ahead_in_settings(results: Results, key: str, other: str) -> Finding | None:
     """Settings in which an entry is ahead by more than two standard errors, and by half a point at least."""
     parts: dict[str, list[str]] = {"better": [], "worse": [], "even": []}
     for setting in results.protocol.settings:
         mean, deviation, count = results.difference(key, other, setting)
-        if math.isfinite(mean):
-            error = deviation / math.sqrt(count) if count > 1 else 0.0
+        if count > 1:  # one split has no error to judge by
+            error = deviation / math.sqrt(count)
             kind = "even" if abs(mean) <= max(2 * error, 0.005) else "better" if mean > 0 else "worse"
             parts[kind].append(f"{setting} {100 * mean:+.1f}")
+    if not any(parts.values()):
+        return None
     verdict = FAILS if not parts["better"] else IN_PART if parts["worse"] or parts["even"] else HOLDS
     return verdict, "; ".join(f"{kind}: {', '.join(where) or 'none'}" for kind, where in parts.items())
 

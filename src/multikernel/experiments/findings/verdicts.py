@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, Verdict
+from multikernel.experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Verdict
 from multikernel.experiments.results import Results
 
 Finding = tuple[str, str]  # how far a claim holds, and the figures behind it
+
+
+def on_scores(judge: Callable[..., Finding | None]) -> Callable[..., Finding | None]:
+    """Mark a function that judges test scores: of one split it gives figures, and claims no verdict on them."""
+    judge.on_scores = True  # type: ignore[attr-defined]
+    return judge
 
 
 class Claim:
@@ -50,6 +56,11 @@ class Claim:
         found = self.judge(results, **self.options) if all(results.scores(key) for key in self.needs) else None
         if found is None:
             return []
+        if (
+            getattr(self.judge, "on_scores", False)
+            and results.protocol.n_splits * len(results.protocol.settings) == 1
+        ):
+            found = UNJUDGED, found[1]
         text = self.text.replace("{last}", results.protocol.settings[-1]) if "{last}" in self.text else self.text
         return [Verdict(text, self.source, *found)]
 

@@ -35,7 +35,6 @@ CLAIMS = verdicts_on(
         key="1",
         other="average",
     ),
-    Claim("Non-sparse MKL (p = 2) is better than p = 1", "KBSZ11", ahead_in_settings, key="2", other="1"),
     Claim(
         "MKL with p = 2 is better than the average kernel",
         "often expected",
