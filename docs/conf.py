@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from docutils import nodes
@@ -16,12 +15,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import bibliography
 
+import multikernel
+
 logger = logging.getLogger(__name__)
 
 project = "multikernel"
 author = "The multikernel developers"
 copyright = f"2026, {author}"
-version = release = installed_version("multikernel")
+version = release = multikernel.__version__
 
 extensions = [
     "myst_parser",
@@ -31,7 +32,8 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]
@@ -63,7 +65,7 @@ html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"multikernel {release}"
 html_static_path = ["_static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["pages.css"]
 
 
 KNOWN = bibliography.entries(bibliography.BIB.read_text(encoding="utf-8"))

@@ -13,8 +13,8 @@ from multikernel import CSKLClassifier, CSKLClassifierCV, cskl_path
 from multikernel.kernels import RBF
 
 # %%
-# Twelve features on twelve scales of usefulness: the first matters most, the last four not at all. Each has a kernel
-# of its own.
+# Simulated data: twelve features on twelve scales of usefulness: the first matters most, the last four not at
+# all. Each has a kernel of its own.
 rng = np.random.default_rng(0)
 strength = np.concatenate([np.linspace(0.9, 0.3, 8), np.zeros(4)])
 y = rng.integers(0, 2, 800)

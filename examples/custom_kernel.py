@@ -13,8 +13,8 @@ from multikernel import KernelAverageClassifier, MKLClassifier
 from multikernel.kernels import FromFunction
 
 # %%
-# Strings of 60 letters, as numbers 0 to 3. Half of them hide a word of five letters, TATAC or its reverse, anywhere;
-# letters by themselves say nothing.
+# Simulated strings of 60 letters, as numbers 0 to 3. Half of them hide a word of five letters, TATAC or its reverse,
+# anywhere; letters by themselves say nothing.
 rng = np.random.default_rng(0)
 X = rng.integers(0, 4, size=(600, 60))
 y = rng.permutation(np.arange(600) % 2)

@@ -2,8 +2,8 @@
 A width for each feature
 ========================
 
-Two of ten features decide the class: a ring in the plane, hidden among eight columns of noise. An SVM with one
-RBF kernel treats all columns alike; a product of one kernel a column, with an l1 penalty, finds the two.
+Two of ten simulated features decide the class: a ring in the plane, hidden among eight columns of noise. An SVM
+with one RBF kernel treats all columns alike; a product of one kernel per column, with an l1 penalty, finds the two.
 """
 
 import matplotlib.pyplot as plt

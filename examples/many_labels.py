@@ -3,7 +3,8 @@ Many labels, one kernel
 =======================
 
 Genes of yeast have several functions at once, fourteen in all. One combination of kernels serves all labels: either
-the best for all together (``"sum"``), or the best for the label that is hardest (``"max"``).
+the best for all together (``"sum"``), or the best for the label that is hardest (``"max"``). Where
+``MULTIKERNEL_DATA`` does not name a folder with the genes, simulated labels stand in.
 """
 
 import matplotlib.pyplot as plt

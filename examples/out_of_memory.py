@@ -3,7 +3,7 @@ Kernels that do not fit in memory
 =================================
 
 Ten kernels on n samples take 10 n² numbers. A budget decides how they are kept: as matrices, as explicit features, or
-not at all, in which case rows are computed when they are needed. The model is the same.
+not at all, in which case rows are computed when they are needed. The model is the same. The data are simulated.
 """
 
 import time

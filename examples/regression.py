@@ -2,8 +2,8 @@
 Regression, and which kernel explains what
 ==========================================
 
-A sum of a trend, a yearly cycle and a response to temperature, with a few wild outliers. There is a kernel for each
-part; the model finds out how much each one counts, and a prediction can be taken apart into them.
+Simulated: the sum of a trend, a yearly cycle and a response to temperature, with a few wild outliers. There is a
+kernel for each part; the model finds out how much each one counts, and a prediction can be taken apart into them.
 """
 
 import matplotlib.pyplot as plt
