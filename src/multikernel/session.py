@@ -144,7 +144,9 @@ class Session:
             try:
                 futures.extend(pool.submit(copy_context().run, work, k) for k in todo)
                 submitted.set()
-                wait(futures, return_when=FIRST_EXCEPTION)
+                # Python may miss a signal that comes as it begins to wait, and on Windows all of them until the end
+                while wait(futures, timeout=0.2, return_when=FIRST_EXCEPTION).not_done and not _failed(futures):
+                    pass
             except KeyboardInterrupt:
                 self._interrupt()
             except BaseException:  # raised by a signal's handler, such as that of an alarm
@@ -152,7 +154,7 @@ class Session:
                 raise
             finally:
                 submitted.set()
-            if any(future.done() and future.exception() for future in futures):
+            if _failed(futures):
                 self._limit.end()
         for future in futures:
             future.result()
@@ -242,6 +244,10 @@ class Session:
             "warm_start=True to go on from here.",
             ConvergenceWarning,
         )
+
+
+def _failed(futures: list[Future]) -> bool:
+    return any(future.done() and future.exception() for future in futures)
 
 
 def _distance(certificate: Certificate) -> tuple[str, float]:
