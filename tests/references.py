@@ -6,7 +6,7 @@ meet, the optimum is proved, and no other solver is needed. Bounds are widened b
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -255,8 +255,16 @@ def svm_bracket(K, inner, penalty, result):
 
 
 def minmax_bracket(problem, result):
-    """The same of a problem."""
-    return svm_bracket(problem.stack.to_array(), problem.inner, penalty_of(problem), result)
+    """The same of a problem: the tightest bounds that the solution and the alpha behind its bound prove."""
+    alphas = [result.alpha]
+    if result.proof is not None:  # a mixture of several may leave the box by the last digit
+        alphas.append(problem.settled(result.weights, result.proof)[1])
+    found = [
+        svm_bracket(problem.stack.to_array(), problem.inner, penalty_of(problem), replace(result, alpha=alpha))
+        for alpha in alphas
+    ]
+    lower, upper, rounding = zip(*found)
+    return Bracket(max(lower), min(upper), max(rounding))
 
 
 def penalty_of(problem):

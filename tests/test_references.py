@@ -81,6 +81,7 @@ def test_a_candidate_that_is_not_optimal_leaves_a_wide_bracket(change):
     optimum = minmax_bracket(problem, result)
     for name, factor in change.items():
         setattr(result, name, factor * getattr(result, name))
+    result.proof = None
     spoilt = minmax_bracket(problem, result)
     assert spoilt.lower <= optimum.upper
     assert spoilt.upper >= optimum.lower

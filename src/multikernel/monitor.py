@@ -54,6 +54,8 @@ class Result:
         tolerance), "iterations", "rounding", "settled" (weights hardly change), "time", "callback", "interrupted".
     intercept : object
         The problem's ``intercept`` of this solution, None if it has none or time was up before it was known.
+    proof : ndarray, optional
+        The alpha whose dual value is the bound, where it is that of one alpha; not always ``alpha``.
     """
 
     weights: NDArray
@@ -64,6 +66,7 @@ class Result:
     converged: bool = False
     stopped: str = "iterations"
     intercept: Any = None
+    proof: NDArray | None = None
 
 
 class Monitor:
@@ -274,9 +277,8 @@ class Monitor:
         if converged:
             with contextlib.suppress(OutOfTime):
                 self._prefer_proof()
-        return Result(
-            *self.best, self.certificate, self.history, len(self.history), converged, stopped, self.intercept
-        )
+        ending = len(self.history), converged, stopped, self.intercept, self.proof
+        return Result(*self.best, self.certificate, self.history, *ending)
 
     def _prefer_proof(self) -> None:
         """An alpha that proves the bound by itself is worth more than one that needs others for it."""
