@@ -130,7 +130,7 @@ def _is_clear(matrix: NDArray, diagonal: NDArray[np.float64], psd: str) -> bool:
         transposed = np.zeros(len(matrix))
         return screen_rows(matrix, roots, 10 * tolerance, probe, product, transposed, start, stop), transposed
 
-    parts = over_rows(screen, len(matrix), work=matrix.size)
+    parts = over_rows(screen, len(matrix), work=matrix.size / 10)
     with np.errstate(invalid="ignore"):
         difference = product - np.sum([part[1] for part in parts], axis=0)
     if not np.abs(difference).max(initial=0.0) <= 10 * tolerance:  # NaN is not clear either
