@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,11 @@ class FakeClock:
 @pytest.fixture
 def fake_clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     return FakeClock(monkeypatch)
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt: processes in the background, and some runners' workers, ignore it."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)

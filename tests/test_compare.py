@@ -209,7 +209,7 @@ def test_warnings_are_kept_with_their_method(spy):
 
 
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_an_interrupt_keeps_what_is_finished_even_if_a_fit_swallows_it(spy, swallowed):
+def test_an_interrupt_keeps_what_is_finished_even_if_a_fit_swallows_it(spy, swallowed, interruptible):
     def interrupt(self, stack):
         if len(Spy.fits) == 6:  # 2 x 2 inner fits and the final one of the first split are done
             try:

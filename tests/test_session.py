@@ -28,11 +28,8 @@ X, y = load_iris(return_X_y=True)
 
 
 @pytest.fixture
-def ctrl_c():
-    """Ctrl-C as in a terminal, from a solver's thread, which goes on once the fit has been told to stop.
-
-    Test runners with several processes make their workers ignore it.
-    """
+def ctrl_c(interruptible):
+    """Ctrl-C as in a terminal, from a solver's thread, which goes on once the fit has been told to stop."""
 
     def press():
         os.kill(os.getpid(), signal.SIGINT)
@@ -40,9 +37,7 @@ def ctrl_c():
         while not late() and time.monotonic() < deadline:
             time.sleep(0.001)
 
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield press
-    signal.signal(signal.SIGINT, previous)
+    return press
 
 
 class Countdown:
