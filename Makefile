@@ -35,7 +35,7 @@ typecheck: $(DEV)/.ready ## check types, and those of the examples on the pages
 	@mkdir -p build/pages
 	@for page in README.md docs/*.md; do \
 		sed '/^```python$$/,/^```$$/!s/.*//; s/^```.*//' $$page > build/pages/$$(basename $$page .md).py; done
-	$(DEV)/bin/mypy src build/pages/*.py
+	$(DEV)/bin/mypy src experiments/src build/pages/*.py
 
 format: $(DEV)/.ready ## repair what can be repaired automatically
 	$(DEV)/bin/ruff check --fix .
@@ -48,6 +48,7 @@ docs: $(DEV)/.ready ## build the documentation; warnings are errors
 dist: $(DEV)/.ready ## build wheel and sdist, and try the wheel in a clean environment
 	rm -rf dist
 	$(DEV)/bin/python -m build
+	$(DEV)/bin/python -m build experiments --outdir dist
 	$(DEV)/bin/python .ci/check_dist.py
 
 clean: ## remove environments, builds and caches
@@ -56,13 +57,14 @@ clean: ## remove environments, builds and caches
 
 $(DEMO)/.ready: EXTRA := report
 $(DEV)/.ready: EXTRA := dev
+$(DEV)/.ready $(OLDEST)/.ready: ALSO := ./experiments
 $(OLDEST)/.ready: EXTRA := test
 $(OLDEST)/.ready: PIP_INSTALL += --constraint $(OLDEST)/oldest.txt
-$(DEMO)/.ready $(DEV)/.ready $(OLDEST)/.ready: pyproject.toml
+$(DEMO)/.ready $(DEV)/.ready $(OLDEST)/.ready: pyproject.toml experiments/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "Setting up $(@D) (once) ..."
 	@$(PYTHON) -m venv $(@D)
 	@grep -oE '"[A-Za-z0-9_.-]+>=[0-9.]+"' $< | sed 's/"//g; s/>=/==/' > $(@D)/oldest.txt
-	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[$(EXTRA)]'
+	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[$(EXTRA)]' $(addprefix --editable ,$(ALSO))
 	@touch $@

@@ -24,8 +24,9 @@ print("multikernel", multikernel.__version__, "fitted", model.n_kernels_, "kerne
 
 
 def check_members(wheel: Path, sdist: Path) -> None:
-    """The sdist holds what is under version control, the wheel the package, with licence and changelog."""
+    """The sdist holds what git knows but the experiments, the wheel the package, with licence and changelog."""
     tracked = set(subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split())
+    tracked = {name for name in tracked if not name.startswith("experiments/")}
     with tarfile.open(sdist) as archive:
         found = {name.partition("/")[2] for name in archive.getnames()}
     assert found == tracked | {"PKG-INFO"}, f"{sdist.name}: {sorted(found ^ (tracked | {'PKG-INFO'}))}"
@@ -39,18 +40,27 @@ def check_members(wheel: Path, sdist: Path) -> None:
     assert metadata.endswith((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
-def check_installed(wheel: Path) -> None:
-    """The wheel installs and fits where there is nothing else."""
+def check_installed(wheel: Path, experiments: Path) -> None:
+    """The wheel installs and fits where there is nothing else, and takes the commands of the experiments."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder, "Scripts" if os.name == "nt" else "bin", "python")
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        for command in (["-m", "pip", "install", "-qq", str(wheel)], ["-c", FIT], ["-m", "multikernel", "--version"]):
+        for command in (
+            ["-m", "pip", "install", "-qq", str(wheel)],
+            ["-c", FIT],
+            ["-m", "multikernel", "--version"],
+            ["-m", "pip", "install", "-qq", f"{wheel}[report]", str(experiments)],
+            ["-m", "multikernel", "reproduce", "--list"],
+        ):
             subprocess.run([python, *command], check=True, cwd=folder, env=clean)
 
 
 if __name__ == "__main__":
-    [wheel], [sdist] = sorted((ROOT / "dist").glob("*.whl")), sorted((ROOT / "dist").glob("*.tar.gz"))
+    [wheel], [experiments] = (
+        (ROOT / "dist").glob(f"{name}-*.whl") for name in ("multikernel", "multikernel_experiments")
+    )
+    [sdist] = (ROOT / "dist").glob("multikernel-*.tar.gz")
     check_members(wheel, sdist)
-    check_installed(wheel)
-    print(f"{wheel.name} and {sdist.name} hold what they should.")
+    check_installed(wheel, experiments)
+    print(f"{wheel.name} and {sdist.name} hold what they should; {experiments.name} adds its commands.")

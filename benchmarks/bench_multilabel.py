@@ -14,13 +14,13 @@ import time
 import warnings
 
 import numpy as np
+from multikernel_experiments.archives import Archives, from_features
+from multikernel_experiments.images import CALTECH, caltech39, caltech_split
+from multikernel_experiments.labels import mean_average_precision, signs_of_classes
 from sklearn.datasets import make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import MultilabelMKLClassifier, datasets
-from multikernel.experiments.archives import Archives, from_features
-from multikernel.experiments.images import CALTECH, caltech39, caltech_split
-from multikernel.experiments.labels import mean_average_precision, signs_of_classes
 from multikernel.kernels import RBF
 
 SOLVERS = ["max/level", "max/sa-vr", "sum/newton", "sum/silp", "sum/subgradient"]

@@ -12,6 +12,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold
 
+import multikernel.cli.parser
 from multikernel import __version__
 from multikernel.cli import main
 from multikernel.persistence import load
@@ -495,3 +496,10 @@ def test_help_does_not_load_the_numerical_libraries():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("command", [["reproduce", "--list"], ["reproduce", "flower17", "--quick"], ["data"]])
+def test_commands_of_a_package_that_is_not_there_say_what_to_install(command, capsys, monkeypatch):
+    monkeypatch.setattr(multikernel.cli.parser, "entry_points", lambda group: [])
+    assert main(command) == 2
+    assert "pip install multikernel-experiments" in capsys.readouterr().err

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from multikernel_experiments.archives import from_distances, from_features, shuffled, unfold
 from sklearn.datasets import load_breast_cancer, make_classification
 
 from multikernel.datasets import data_home
-from multikernel.experiments.archives import from_distances, from_features, shuffled, unfold
 from multikernel.kernels import RBF
 
 WIDTHS = ("0.25*mean", "mean", "4*mean")

@@ -277,8 +277,16 @@ class Monitor:
         if converged:
             with contextlib.suppress(OutOfTime):
                 self._prefer_proof()
-        ending = len(self.history), converged, stopped, self.intercept, self.proof
-        return Result(*self.best, self.certificate, self.history, *ending)
+        return Result(
+            *self.best,
+            certificate=self.certificate,
+            history=self.history,
+            n_iter=len(self.history),
+            converged=converged,
+            stopped=stopped,
+            intercept=self.intercept,
+            proof=self.proof,
+        )
 
     def _prefer_proof(self) -> None:
         """An alpha that proves the bound by itself is worth more than one that needs others for it."""

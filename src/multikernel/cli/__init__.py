@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from multikernel.cli.parser import UsageError, build_parser
+from multikernel.cli.parser import UsageError, build_parser, missing
 
 __all__ = ["main"]
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser()
     options, unknown = parser.parse_known_args(arguments)
-    if unknown:
+    if unknown and options.run is not missing:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     options.command_line = arguments
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 from multikernel.versions import multikernel_version
@@ -245,10 +246,7 @@ COMMANDS: tuple[tuple[str, str, str, str, tuple[Group, ...]], ...] = (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of all subcommands."""
-    from multikernel.cli.fetching import add_fetching
-    from multikernel.cli.reproducing import add_reproduce
-
+    """The parser of all subcommands, those of other distributions included (entry points "multikernel.commands")."""
     parser = argparse.ArgumentParser(
         prog="multikernel",
         description="Multiple kernel learning on files: learn from several kernels at once.",
@@ -269,9 +267,28 @@ def build_parser() -> argparse.ArgumentParser:
         )
         for title, entries in groups:
             _add(command.add_argument_group(title), entries)
-    add_reproduce(commands, _command)
-    add_fetching(commands, _command)
+    added = {point.name: point.load() for point in entry_points(group="multikernel.commands")}
+    for name, summary in EXPERIMENTS.items():
+        add = added.pop(name, None)
+        if add is None:
+            _command(commands, name, missing, summary)
+        else:
+            add(commands, _command)
+    for add in added.values():
+        add(commands, _command)
     return parser
+
+
+# What the distribution multikernel-experiments adds, to say so where it is not installed.
+EXPERIMENTS = {
+    "reproduce": "repeat an experiment of the papers",
+    "data": "list the data archives of the experiments, or fetch some",
+}
+
+
+def missing(options: argparse.Namespace) -> int:
+    """Say what to install."""
+    raise UsageError("the experiments are a package of their own: pip install multikernel-experiments")
 
 
 def _command(commands: Any, name: str, run: Callable[[Any], int], summary: str, **options: Any) -> Any:

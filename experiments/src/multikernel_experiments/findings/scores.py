@@ -1,0 +1,107 @@
+"""Verdicts on scores: one method against all others, several against one, in one setting or over settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from multikernel_experiments.findings.verdicts import Finding, complete, graded, listed, on_scores, percent, within
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART
+from multikernel_experiments.results import Results
+
+
+@on_scores
+def ahead_of_all(results: Results, key: str, title: str, without: Sequence[str] = ()) -> Finding | None:
+    """Whether an entry is better than all others, by more than the deviation of the difference over splits."""
+    found = percent(results, without)
+    if key not in found or len(found) < 2:
+        return None
+    rival = max((other for other in found if other != key), key=lambda other: found[other])
+    lead, deviation, _ = (100 * value for value in results.difference(key, rival))
+    verdict = FAILS if lead <= 0 else HOLDS if not lead < deviation else IN_PART
+    return verdict, f"{title} {found[key]:.1f}, best of the others ({rival}) {found[rival]:.1f}: {lead:+.1f} points"
+
+
+@on_scores
+def alike(results: Results, without: Sequence[str] = (), beside: Mapping[str, str] | None = None) -> Finding | None:
+    """Whether all entries differ by no more than the first one does over splits, or by a point.
+
+    Those in ``beside`` are not judged; their scores are said after these texts.
+    """
+    beside, (setting,) = beside or {}, results.protocol.settings
+    found = percent(results, (*without, *beside))
+    if len(found) < 3:
+        return None
+    low, high = min(found, key=lambda key: found[key]), max(found, key=lambda key: found[key])
+    spread = 100 * results.spread(results.protocol.entries[0].key, setting)
+    unit = max(1.0, spread)  # in this order: one split has no spread
+    text = f"from {found[low]:.1f} ({low}) to {found[high]:.1f} ({high})"
+    text += f"; ± {spread:.1f} over splits" if results.protocol.n_splits > 1 else ""
+    others = [f"; {words} {100 * results.score(key):.1f}" for key, words in beside.items() if results.scores(key)]
+    return within(found[high] - found[low], unit, 2 * unit), text + "".join(others)
+
+
+@on_scores
+def above_and_level(
+    results: Results, key: str, title: str, below: tuple[str, str], level: tuple[str, str], slack: float = 1.5
+) -> Finding:
+    """Whether an entry is better than one and within ``slack`` points of another; each with the words for it."""
+    ahead, apart = (100 * results.difference(key, other)[0] for other, _ in (below, level))
+    verdict = HOLDS if ahead > 0 and abs(apart) <= slack else IN_PART if ahead > 0 or apart > -slack else FAILS
+    return verdict, f"{title} {100 * results.score(key):.1f}: {ahead:+.1f} to {below[1]}, {apart:+.1f} to {level[1]}"
+
+
+@on_scores
+def all_gain(results: Results, keys: Sequence[str], baseline: str, least: float = 0.5) -> Finding:
+    """Whether all of these entries that were run are ahead of a baseline, by so many points at least."""
+    done = [key for key in keys if results.scores(key)]
+    gains = {key: 100 * results.difference(key, baseline)[0] for key in done}
+    text = f"{baseline} {100 * results.score(baseline):.1f}; {listed(gains, '+.1f', ' ')}"
+    return graded(gain > least for gain in gains.values()), text
+
+
+@on_scores
+def always_chosen(results: Results, key: str, name: str, value: float) -> Finding:
+    """Whether validation chose that value of a parameter on every split."""
+    chosen = [record["parameters"][0][name] for record in results.all_records(key)]
+    text = f"{name} chosen by validation: " + ", ".join(f"{each:g}" for each in chosen)
+    return graded(each == value for each in chosen), text
+
+
+def ahead_in_settings(results: Results, key: str, other: str) -> Finding | None:
+    """Settings in which an entry is ahead by more than two standard errors, and by half a point at least."""
+    parts: dict[str, list[str]] = {"better": [], "worse": [], "even": []}
+    for setting in results.protocol.settings:
+        mean, deviation, count = results.difference(key, other, setting)
+        if count > 1:  # one split has no error to judge by
+            error = deviation / math.sqrt(count)
+            kind = "even" if abs(mean) <= max(2 * error, 0.005) else "better" if mean > 0 else "worse"
+            parts[kind].append(f"{setting} {100 * mean:+.1f}")
+    if not any(parts.values()):
+        return None
+    verdict = FAILS if not parts["better"] else IN_PART if parts["worse"] or parts["even"] else HOLDS
+    return verdict, "; ".join(f"{kind}: {', '.join(where) or 'none'}" for kind, where in parts.items())
+
+
+def ahead_of_several(results: Results, key: str, others: Mapping[str, str]) -> Finding | None:
+    """Whether an entry is ahead of each of these by more than two standard errors, in every setting."""
+    parts, leads = [], []
+    for setting in results.protocol.settings:
+        for other, title in others.items():
+            lead, deviation, count = results.difference(key, other, setting)
+            if count > 1:
+                error = deviation / math.sqrt(count)
+                leads.append(lead > 2 * error)
+                parts.append(f"{setting}, against {title} {100 * lead:+.2f} ± {100 * error:.2f}")
+    return (graded(leads), "; ".join(parts)) if parts else None
+
+
+def on_top_everywhere(results: Results, key: str, words: str) -> Finding | None:
+    """Whether no other entry is better in any setting; ``words`` name the lead."""
+    if not complete(results):
+        return None
+    others = [entry.key for entry in results.protocol.entries if entry.key != key]
+    leads = {s: results.score(key, s) - max(results.score(k, s) for k in others) for s in results.protocol.settings}
+    shown = listed({s: 100 * lead for s, lead in leads.items()}, "+.1f")
+    text = f"{words}, in points, by {results.protocol.setting_title}: {shown}"
+    return graded(lead >= 0 for lead in leads.values()), text

@@ -1,0 +1,197 @@
+"""Methods with a t against rivals on many binary problems: wins, ties, losses; ratios; where scores saturate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel_experiments.findings.drawing import COLOURS, common_legend, panels, plain, style
+from multikernel_experiments.findings.kernel_counts import draw_along_t, draw_levels
+from multikernel_experiments.findings.significance import sign_test
+from multikernel_experiments.findings.sparsity import paired_scores, scores_along_t, used_along_t
+from multikernel_experiments.findings.verdicts import Claim, Finding, graded
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART
+from multikernel_experiments.results import Results
+from multikernel_experiments.tables import Table
+
+VALIDATION, ON_TEST = "validation", "best on test"  # how t was chosen
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Who is held against whom, on what.
+
+    Parameters
+    ----------
+    kinds : mapping
+        Settings by kind of problem; every split of a setting is a problem.
+    lines : mapping
+        Titles of the methods by key: entries ``key-t`` for each t, and ``key-validated``.
+    rivals : mapping
+        Titles of the rivals by key.
+    ts : sequence of int
+    families : int
+        Groups of as many kernels each, which are counted too.
+    published : mapping
+        By kind of problem: the method that a paper held against the rivals, and on how many problems it was better
+        than each of them.
+    """
+
+    kinds: Mapping[str, Sequence[str]]
+    lines: Mapping[str, str]
+    rivals: Mapping[str, str]
+    ts: Sequence[int]
+    families: int
+    published: Mapping[str, tuple[str, Mapping[str, str]]]
+
+    def scores(self, results: Results, kind: str, key: str, how: str, rival: str) -> tuple[Scores, Scores]:
+        """Scores with t by validation, or the best over t on the test samples, and those of a rival."""
+        settings = self.kinds[kind]
+        if how == VALIDATION:
+            return paired_scores(results, f"{key}-validated", rival, settings)
+        best = scores_along_t(results, key, self.ts, settings)
+        others = paired_scores(results, rival, f"{key}-{self.ts[-1]}", settings)[0]
+        best = best.max(axis=0) if best.size else np.zeros(0)
+        return (best, others) if len(best) == len(others) else (np.zeros(0), np.zeros(0))
+
+    def done(self, results: Results) -> list[tuple[str, str, str, str, Scores, Scores]]:
+        """Kind of problem, method, how t was chosen, rival, and the scores of both, for all that was done."""
+        places = [
+            (kind, key, how, rival)
+            for kind in self.kinds
+            for key in self.lines
+            for how in (VALIDATION, ON_TEST)
+            for rival in self.rivals
+        ]
+        found = [(*place, *self.scores(results, *place)) for place in places]
+        return [row for row in found if len(row[-1])]
+
+
+def wins_table(results: Results, contest: Contest) -> list[tuple[str, Table]]:
+    """Wins, ties and losses."""
+    heads = ["problems", "method", "t by", "against", "ratio of accuracies", "wins", "ties", "losses", "sign test"]
+    rows = []
+    for kind, key, how, rival, ours, theirs in contest.done(results):
+        *counts, p = sign_test(ours - theirs)
+        names = [kind, contest.lines[key], how, contest.rivals[rival]]
+        rows.append([*names, f"{_ratios(ours, theirs).mean():.4f}", *map(str, counts), f"p = {p:.1g}"])
+    return [("Wins, ties and losses", (heads, rows))] if rows else []
+
+
+def _ratios(ours: Scores, theirs: Scores) -> Scores:
+    return ours / np.maximum(theirs, 1e-12)
+
+
+def sorted_ratios(results: Results, figure: Any, contest: Contest) -> None:
+    """Accuracy over that of SimpleMKL and of ℓ2 MKL, problems in order of it [GMSB11, Figures 4 to 7].
+
+    A panel for each kind of problem; dotted where t is the best on the test samples.
+    """
+    found = contest.done(results)
+    if not found:
+        return
+    sides = dict(zip(contest.kinds, panels(figure, len(contest.kinds), (10.0, 4.4))))
+    shown: dict[tuple[str, str], int] = {}
+    for kind, key, how, rival, ours, theirs in found:
+        k = shown.setdefault((key, rival), len(shown))
+        # the first ones are drawn broad, so that they are seen under others that are equal
+        look = {"color": COLOURS[k], "linestyle": "-" if how == VALIDATION else ":", "linewidth": 4.0 - k}
+        label = f"{contest.lines[key]}, t by {how}, over {contest.rivals[rival]}"
+        share = np.linspace(0, 100, len(ours))
+        sides[kind].plot(share, np.sort(_ratios(ours, theirs)), label=label, alpha=0.8, **look)
+    for kind, axes in sides.items():
+        axes.axhline(1.0, color="black", linewidth=0.8)
+        axes.set(title=kind, xlabel="problems in percent, worst first", ylabel="ratio of accuracies")
+        plain(axes)
+    common_legend(figure, ncols=2, fontsize=8)
+
+
+def score_by_kind(results: Results, figure: Any, contest: Contest) -> None:
+    """Mean accuracy over all problems against t ± one standard error [GMSB11, Figure 8]."""
+
+    def draw(axes: Any, settings: Sequence[str]) -> None:
+        draw_along_t(results, axes, contest.lines, contest.ts, settings)
+        draw_levels(results, axes, contest.rivals, settings)
+
+    _by_kind(results, figure, contest, draw)
+
+
+def kernels_by_kind(results: Results, figure: Any, contest: Contest) -> None:
+    """Kernels, and descriptors of four, with a weight against t, mean over problems [GMSB11, Figure 13]."""
+    ts, families = contest.ts, contest.families
+
+    def draw(axes: Any, settings: Sequence[str]) -> None:
+        for k, (key, title) in enumerate(contest.lines.items()):
+            if scores_along_t(results, key, ts, settings).size:
+                counts = used_along_t(results, key, ts, settings)
+                axes.plot(ts, counts, label=f"{title}, kernels of {ts[-1]}", **style(k))
+                counts = used_along_t(results, key, ts, settings, families=families)
+                axes.plot(ts, counts, "--", label=f"{title}, descriptors of {families}", **style(k))
+        axes.set(xlabel="t", ylabel="with a weight", xticks=ts)
+        plain(axes)
+
+    _by_kind(results, figure, contest, draw)
+
+
+def _by_kind(results: Results, figure: Any, contest: Contest, draw: Callable[[Any, Sequence[str]], None]) -> None:
+    if not any(scores_along_t(results, key, contest.ts, results.protocol.settings).size for key in contest.lines):
+        return
+    for axes, (kind, settings) in zip(panels(figure, len(contest.kinds), (9.0, 4.2)), contest.kinds.items()):
+        draw(axes, settings)
+        axes.set_title(kind, fontsize=10)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=8)
+
+
+def better_than_rivals(contest: Contest, source: str) -> list[Claim]:
+    """What was published of a contest, as claims: t by validation, and, as it was done, by the best score on test."""
+    return [
+        Claim(
+            f"{kind}: {contest.lines[key]}, t by {how}, is better than {contest.rivals[rival]}",
+            source,
+            wins_most,
+            contest=contest,
+            place=(kind, key, how, rival),
+            published=published[rival],
+        )
+        for kind, (key, published) in contest.published.items()
+        for how in (VALIDATION, ON_TEST)
+        for rival in contest.rivals
+    ]
+
+
+def wins_most(results: Results, contest: Contest, place: tuple[str, str, str, str], published: str) -> Finding | None:
+    """Whether a method wins on more than half of the problems and beyond chance; ``place`` as in `Contest.done`."""
+    ours, theirs = contest.scores(results, *place)
+    if not len(ours):
+        return None
+    won, ties, lost, p = sign_test(ours - theirs)
+    verdict = FAILS if won <= lost else HOLDS if p < 0.05 and won > len(ours) / 2 else IN_PART
+    text = f"{won} wins, {ties} ties, {lost} losses (p = {p:.1g}); mean accuracy {100 * ours.mean():.2f} against "
+    text += f"{100 * theirs.mean():.2f}; published: better on {published}"
+    if place[2:] == (ON_TEST, "simple"):
+        text += "; t = 1 is SimpleMKL, so that the best t cannot lose"
+    return verdict, text
+
+
+def saturates(results: Results, contest: Contest, t: int, points: float = 0.5) -> Finding | None:
+    """Whether the mean score at a t is within so many points of that at the best t, for all kinds and methods."""
+    parts, held, ts = [], [], list(contest.ts)
+    for kind, settings in contest.kinds.items():
+        for key, title in contest.lines.items():
+            scores = scores_along_t(results, key, ts, settings)
+            if scores.size:
+                means = 100 * scores.mean(axis=1)
+                at_t = means[ts.index(t)]
+                held.append(at_t >= means.max() - points)
+                used = used_along_t(results, key, [t], settings)[0]
+                parts.append(
+                    f"{kind}, {title}: t = {ts[0]} {means[0]:.2f}, t = {t} {at_t:.2f}, t = {ts[-1]} {means[-1]:.2f}, "
+                    f"best t = {ts[int(means.argmax())]} {means.max():.2f}; t = {t} has {used:.1f} kernels"
+                )
+    return (graded(held), "; ".join(parts)) if parts else None

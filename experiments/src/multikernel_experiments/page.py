@@ -1,0 +1,170 @@
+"""The page of an experiment: one HTML file that needs nothing but itself, in the style of the report."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from importlib import resources
+
+from multikernel.compare.table import seconds
+from multikernel.report.figures import weights_figure
+from multikernel.report.markup import Html, el
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Verdict
+from multikernel_experiments.remarks import about_times, remarks
+from multikernel_experiments.results import Results
+from multikernel_experiments.tables import Table, tables
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_STYLE = """
+.experiment thead th { white-space: normal; }
+.experiment tbody th { min-width: 9em; }
+.experiment:not(.many) td:last-child { white-space: normal; }
+.experiment.many td { text-align: center; }
+.experiment.many thead th:not(:first-child) { text-align: center; }
+.experiment .last > * { border-top: 2px solid var(--rule); font-weight: 650; }
+.experiment td.top { font-weight: 650; color: var(--accent); }
+img.plot { display: block; width: 100%; height: auto; background: #fff; border-radius: 8px; padding: 8px; }
+.verdicts { margin: 0; padding: 0; list-style: none; }
+.verdicts li { padding: 10px 0; border-bottom: 1px solid var(--rule); }
+.verdicts li:last-child { border-bottom: 0; }
+.verdicts .mark { margin: 0 8px 0 0; }
+.verdicts .mark.part { background: none; box-shadow: inset 0 0 0 1px var(--accent); }
+.verdicts .mark.no { background: var(--warn-soft); color: var(--warn); }
+.verdicts p { margin: 4px 0 0; color: var(--soft); font-size: .875rem; }
+"""
+
+
+def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
+    """The whole page; figures are captions and PNG images by name."""
+    protocol = results.protocol
+    style = resources.files("multikernel.report").joinpath("style.css").read_text(encoding="utf-8")
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", f"{protocol.title} – multikernel experiment"),
+        el("link", rel="icon", href="data:,"),
+        el("style", Html(style + _STYLE)),
+    )
+    sections = [
+        _banner(results),
+        _verdicts(protocol.claims(results)),
+        [_table(results, title, table) for title, table in tables(results)],
+        [_figure(name, caption, image) for name, (caption, image) in figures.items()],
+        weights_figure(results.comparison(protocol.settings[0])) if len(protocol.settings) == 1 else None,
+        _notes(results),
+        _repeat(results),
+    ]
+    body = el("body", _header(results), el("main", sections))
+    return f"<!DOCTYPE html>\n{el('html', head, body, lang='en')}\n"
+
+
+def _header(results: Results) -> Html:
+    protocol = results.protocol
+    # a mean over other settings is no rival
+    whole = [e for e in protocol.entries if all(results.scores(e.key, setting) for setting in protocol.settings)]
+    scored = {entry.title: results.score(entry.key) for entry in whole}
+    best = max(scored, key=lambda title: scored[title], default=None)
+    counts = [len(protocol.entries), len(protocol.settings), protocol.n_splits]
+    cards = [_card("Methods", str(counts[0]), protocol.metric), _card("Splits", str(counts[2]), "of each setting")]
+    if counts[1] > 1:
+        cards.append(_card("Settings", str(counts[1]), protocol.setting_title))
+    if best is not None:
+        cards.insert(0, _card("Best mean", f"{100 * scored[best]:.1f} %", best))
+    return el(
+        "header",
+        el("p", "multikernel · experiment", class_="eyebrow"),
+        el("h1", protocol.title),
+        el("p", protocol.about, class_="lead"),
+        el("p", f"Source: {protocol.source}.", class_="lead"),
+        el("dl", cards, class_="cards"),
+    )
+
+
+def _card(name: str, value: str, detail: str) -> Html:
+    return el("div", el("dt", name), el("dd", el("strong", value), el("span", detail)))
+
+
+def _banner(results: Results) -> list[Html]:
+    return [el("p", text, class_="banner", role="status") for text in remarks(results)]
+
+
+def _verdicts(verdicts: list[Verdict]) -> Html | None:
+    if not verdicts:
+        return None
+    kinds = {HOLDS: "mark", IN_PART: "mark part", UNJUDGED: "mark part", FAILS: "mark no"}
+    items = [
+        el(
+            "li",
+            el("span", v.verdict, class_=kinds.get(v.verdict, "mark no")),
+            f"{v.claim} [{v.source}]",
+            el("p", v.evidence),
+        )
+        for v in verdicts
+    ]
+    return el("section", el("h2", "Claims"), el("ul", items, class_="verdicts"))
+
+
+def _table(results: Results, title: str, table: Table) -> Html:
+    heads, rows = table
+    many = len(results.protocol.settings) > 1
+    marked = many and title.startswith(results.protocol.metric.capitalize())
+    published = bool(results.protocol.published_row) and not results.stand_in
+    extra = bool(results.protocol.mean_row) + published if marked else 0
+    head = el("tr", [el("th", text, scope="col") for text in heads])
+    body = []
+    for k, row in enumerate(rows):
+        top = _largest(row[1:]) if marked else None
+        entries = [
+            el("td", text, data_label=heads[j + 1], class_="top" if text == top else None)
+            for j, text in enumerate(row[1:])
+        ]
+        last = "last" if extra and k >= len(rows) - extra else None
+        body.append(el("tr", el("th", row[0], scope="row"), entries, class_=last))
+    kind = "results experiment" + (" many" if many else "")
+    content = el("table", el("thead", head), el("tbody", body), class_=kind)
+    scroll = el("div", content, class_="scroll", tabindex="0", role="region", aria_label=title)
+    return el("section", el("h2", title), scroll)
+
+
+def _largest(row: list[str]) -> str | None:
+    """The text that begins with the largest number."""
+    numbers = {text: float(text.split()[0]) for text in row if text[:1].isdigit()}
+    return max(numbers, key=lambda text: numbers[text], default=None)
+
+
+def _figure(name: str, caption: str, image: bytes) -> Html:
+    title = name.replace("_", " ").capitalize()
+    source = "data:image/png;base64," + base64.b64encode(image).decode()
+    image_element = el("img", class_="plot", src=source, alt=caption)
+    return el("section", el("h2", title), el("figure", image_element, el("figcaption", caption)))
+
+
+def _notes(results: Results) -> Html | None:
+    notes: dict[str, None] = {}
+    for (setting, split, _), record in results.cells.items():
+        for note in [*record["notes"], *([f"failed: {record['error']}"] if record["error"] else [])]:
+            notes[f"{record['title']}, {setting}, split {split + 1}: {note}"] = None
+    if not notes:
+        return None
+    shown = [el("li", note) for note in list(notes)[:20]]
+    more = [el("li", f"and {len(notes) - 20} more")] if len(notes) > 20 else []
+    return el("section", el("h2", "Warnings"), el("ul", shown, more, class_="notes"))
+
+
+def _repeat(results: Results) -> Html:
+    versions = [
+        el("div", el("dt", name), el("dd", value)) for name, value in {**results.machine, **results.versions}.items()
+    ]
+    spent = sum(record["seconds"] for record in results.cells.values())
+    when = results.started.replace("T", " ")
+    return el(
+        "section",
+        el("h2", "Repeat this"),
+        el("pre", el("code", results.command)) if results.command else None,
+        el("p", f"Run on {when}; its {len(results.cells)} cells took {seconds(spent)} in all, validation included."),
+        el("p", about_times(results)) if results.cores() else None,
+        el("dl", versions, class_="versions"),
+    )

@@ -1,0 +1,1 @@
+"""One protocol a file; see `multikernel_experiments`."""

@@ -1,0 +1,94 @@
+"""Courses against passes, and the verdicts on SVRG that follow from them."""
+
+import math
+
+import numpy as np
+import pytest
+from multikernel_experiments.findings.passes import at, course, decades, flattening, overtakes, passes_to
+from multikernel_experiments.protocol import FAILS, HOLDS
+from multikernel_experiments.protocols import svrg_rate, svrg_scaling
+from multikernel_experiments.results import Results
+from multikernel_experiments.standins import StandIns
+from numpy.testing import assert_allclose
+
+PASSES = np.arange(1.0, 121.0)
+
+
+def record(objectives, **counted):
+    """A cell with the course of its objective; the optimum is 1."""
+    counted = {"passes": PASSES, **counted}
+    rows = [
+        {"objective": value, "relative_gap": value - 1.0, "time": 0.0, **{k: v[i] for k, v in counted.items()}}
+        for i, value in enumerate(objectives)
+    ]
+    return {"history": rows, "objectives": [1.0], "gaps": [0.0], "scores": [1.0], "weights": [], "notes": []}
+
+
+def rates(svrg, obscure):
+    results = Results(svrg_rate.PROTOCOL)
+    for setting in svrg_rate.PROTOCOL.settings:
+        for key in svrg_rate.LINES:
+            values = {"svrg": svrg, "obscure": obscure, "ufo": obscure, "paper": obscure}.get(key, svrg)
+            results.cells[setting, 0, key] = record(1.0 + values)
+    return {v.claim: v.verdict for v in svrg_rate.PROTOCOL.claims(results)}
+
+
+def test_a_straight_line_is_linear_and_overtakes_what_flattens():
+    verdicts = rates(10.0 ** (-PASSES / 8), 1.0 / PASSES)
+    assert set(verdicts.values()) == {HOLDS}
+    assert len(verdicts) == 4
+
+
+def test_what_flattens_is_not_linear():
+    verdicts = rates(1.0 / PASSES, 10.0 ** (-PASSES / 8))
+    assert set(verdicts.values()) == {FAILS}
+
+
+def test_a_course_is_the_best_so_far_above_the_bound_that_another_entry_proves():
+    results = Results(svrg_rate.PROTOCOL)
+    results.cells["mfeat", 0, "svrg"] = record(np.array([3.0, 2.0, 2.5]))
+    results.cells["mfeat", 0, "auto"] = {**record(np.array([1.0])), "objectives": [1.25], "gaps": [0.2]}
+    passes, far = course(results, "svrg", "mfeat", "auto")
+    assert passes == [1.0, 2.0, 3.0]
+    assert_allclose(far, [2.0, 1.0, 1.0])
+    assert course(results, "lbfgs", "mfeat", "auto") == ([], [])
+
+
+def test_measures_of_a_course():
+    line = 10.0 ** -np.arange(10.0)
+    assert math.isnan(at([5.0], [1.0], 4.0))
+    assert_allclose(decades(np.arange(10.0), line, (1e-1, 1e-7)), (1.0, 1.0))
+    slow = decades(PASSES, 1.0 / PASSES, (1.0, 1e-2))
+    assert_allclose(slow, (9.0, 90.0))
+    assert_allclose(flattening(np.arange(10.0), line, (2, 4, 8)), (10.0, 10.0))
+    worse, better = ([1, 2, 3], [0.5, 0.4, 0.3]), ([1, 2, 3], [0.9, 0.39, 0.2])
+    assert overtakes(better, worse, 1e-6, 100) == 2
+    assert overtakes(worse, better, 1e-6, 100) == math.inf
+    assert overtakes(([1, 5], [0.9, 1e-9]), ([1, 2], [0.5, 1e-8]), 1e-6, 100) == math.inf
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0.2, HOLDS), (1.5, FAILS)])
+def test_the_verdict_on_kernels_follows_from_the_exponent(power, verdict):
+    results = Results(svrg_scaling.PROTOCOL)
+    for setting in svrg_scaling.PROTOCOL.settings:
+        size = float(setting.split()[0]) if "kernels" in setting else 1.0
+        for entry in svrg_scaling.PROTOCOL.entries:
+            counts = np.array([size**power, 2 * size**power])
+            found = record(np.array([1.1, 1.00005]), passes=counts, block_passes=counts)
+            results.cells[setting, 0, entry.key] = found
+    by_kernels, by_samples = svrg_scaling.PROTOCOL.claims(results)
+    assert by_kernels.verdict == verdict
+    assert by_samples.verdict == HOLDS
+    assert math.isinf(passes_to(results, "svrg-2", "8 kernels", 1e-9))
+
+
+def test_kernels_of_fewer_are_among_those_of_more_and_sum_to_the_same_size():
+    archives = StandIns(size=6)
+    few = svrg_scaling.task(archives, "8 kernels", 0, True).training
+    many = svrg_scaling.task(archives, "16 kernels", 0, True).training
+    assert_allclose(many.take(kernels=range(8)).to_array(), few.to_array(), rtol=1e-5)
+    for task in (svrg_scaling.task(archives, f"{F} kernels, unit sum", 0, True) for F in (8, 16)):
+        K = task.training.to_array().astype(float)
+        variance = np.trace(K, axis1=1, axis2=2) / len(K[0]) - K.mean(axis=(1, 2))
+        assert_allclose(variance.sum(), 1.0, rtol=1e-3)
+        assert task.testing.shape[1:] == task.training.shape[1:]
