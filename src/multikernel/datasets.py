@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .kernels import Kernel
+    from multikernel.kernels import Kernel
 
 __all__ = [
     "KernelProblem",
@@ -165,7 +165,7 @@ def make_views(
     >>> list(data.views), data.relevant.tolist()
     (['informative-1', 'noise-1', 'noise-2'], [True, False, False])
     """
-    from .kernels import RBF
+    from multikernel.kernels import RBF
 
     _check_views(n_samples, n_informative, n_noise, n_features, n_classes)
     rng = np.random.default_rng(random_state)
@@ -285,7 +285,7 @@ def make_kernel_problem(
 
 
 def _three_kernels_a_view(views: dict[str, slice]) -> list[Kernel]:
-    from .kernels import RBF, Linear, Polynomial
+    from multikernel.kernels import RBF, Linear, Polynomial
 
     kernels: list[Kernel] = []
     for view, columns in views.items():

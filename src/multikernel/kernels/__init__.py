@@ -1,13 +1,22 @@
 """Kernel functions on columns of the data, bandwidth rules, families of kernels that share their work."""
 
-from .approximation import Nystroem, RandomFourier
-from .base import Kernel
-from .family import KernelFamily
-from .functions import RBF, ChiSquared, Cosine, HistogramIntersection, Laplacian, Linear, Polynomial, Sigmoid
-from .given import FromDistance, FromFunction, FromGaussianProcess, Precomputed
-from .grid import as_kernel, as_kernels, default_kernels, kernel_grid
-from .pyramid import SpatialPyramid
-from .windows import Prepared
+from multikernel.kernels.approximation import Nystroem, RandomFourier
+from multikernel.kernels.base import Kernel
+from multikernel.kernels.family import KernelFamily
+from multikernel.kernels.functions import (
+    RBF,
+    ChiSquared,
+    Cosine,
+    HistogramIntersection,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Sigmoid,
+)
+from multikernel.kernels.given import FromDistance, FromFunction, FromGaussianProcess, Precomputed
+from multikernel.kernels.grid import as_kernel, as_kernels, default_kernels, kernel_grid
+from multikernel.kernels.pyramid import SpatialPyramid
+from multikernel.kernels.windows import Prepared
 
 __all__ = [
     "RBF",

@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..state import COUNT, REAL, attributes, optional, part, reals, table
-from .base import Kernel
-from .columns import as_table, resolve_columns, take_columns
-from .functions import RBF, ExplicitKernel, Laplacian
-from .quantities import Quantity, products
-from .windows import Prepared, Rows, TrainingSet, Window, row_blocks
+from multikernel.kernels.base import Kernel
+from multikernel.kernels.columns import as_table, resolve_columns, take_columns
+from multikernel.kernels.functions import RBF, ExplicitKernel, Laplacian
+from multikernel.kernels.quantities import Quantity, products
+from multikernel.kernels.windows import Prepared, Rows, TrainingSet, Window, row_blocks
+from multikernel.state import COUNT, REAL, attributes, optional, part, reals, table
 
 _SAMPLE = 500  # training samples on which random Fourier features are judged
 _LARGEST_FOURIER_RANK = 2**15
@@ -58,7 +58,7 @@ class ApproximateKernel(Kernel):
     def _fit_columns(self, training: TrainingSet) -> None:
         inner = self._inner()
         if not isinstance(inner, Kernel):
-            from .grid import as_kernel
+            from multikernel.kernels.grid import as_kernel
 
             inner = as_kernel(inner)
         if inner.pairwise or not inner.psd:
@@ -208,7 +208,7 @@ class Nystroem(ApproximateKernel):
         self.error_ = float(max(0.0, 1.0 - captured / trace)) if trace > 0 else 0.0
 
     def _against_landmarks(self, X: Any) -> np.ndarray:
-        from .family import KernelFamily
+        from multikernel.kernels.family import KernelFamily
 
         Z = None if X is self.landmarks_ else self.landmarks_
         return KernelFamily([self.kernel_]).evaluate(X, Z, dtype=np.float64)[0]

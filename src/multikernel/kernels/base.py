@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from ..state import COUNT, POSITIVE, Labels, Text, attributes, optional, positions
-from ..threads import over_rows
-from .bandwidth import fitted_bandwidth
-from .columns import describe, resolve_columns
-from .quantities import Quantity
-from .windows import Prepared, TrainingSet
+from multikernel.kernels.bandwidth import fitted_bandwidth
+from multikernel.kernels.columns import describe, resolve_columns
+from multikernel.kernels.quantities import Quantity
+from multikernel.kernels.windows import Prepared, TrainingSet
+from multikernel.state import COUNT, POSITIVE, Labels, Text, attributes, optional, positions
+from multikernel.threads import over_rows
 
 # Distances whose exponentials are taken at a time: they stay in the second-level cache.
 EXPONENTIALS = 32768
@@ -113,14 +113,14 @@ class Kernel(BaseEstimator):
 
         A kernel that has not been fitted is fitted on X for this call (a copy is; the kernel stays as it was).
         """
-        from .family import KernelFamily
+        from multikernel.kernels.family import KernelFamily
 
         family = KernelFamily([self]) if self.__sklearn_is_fitted__() else KernelFamily.fit([self], X)
         return family.evaluate(X, Z)[0]
 
     def diagonal(self, X: Any) -> np.ndarray:
         """k(x, x) for each row of X, shape (n,), without the matrix."""
-        from .family import KernelFamily
+        from multikernel.kernels.family import KernelFamily
 
         return KernelFamily([self._fitted_on(X)]).diagonal(X)[0]
 
@@ -198,7 +198,7 @@ def shown(width: Any) -> str:
 
 def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:
     """out = exp(−distances / bandwidth), on all cores."""
-    from ..compiled import pairwise
+    from multikernel.compiled import pairwise
 
     loop = pairwise.exponential_float32 if out.dtype == np.float32 else pairwise.exponential_float64
     factor = out.dtype.type(-1.0 / bandwidth)

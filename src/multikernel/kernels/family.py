@@ -11,11 +11,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from ..state import Each, Labels, attributes, part
-from ..threads import over_rows
-from .base import Kernel
-from .columns import is_frame, names_of
-from .windows import Prepared, TrainingSet, Window, row_blocks
+from multikernel.kernels.base import Kernel
+from multikernel.kernels.columns import is_frame, names_of
+from multikernel.kernels.windows import Prepared, TrainingSet, Window, row_blocks
+from multikernel.state import Each, Labels, attributes, part
+from multikernel.threads import over_rows
 
 KEEP_BYTES = 256 * 2**20
 
@@ -71,7 +71,7 @@ class KernelFamily:
         keep : int
             Bytes of training distances (χ², L1: expensive) to hold back for the first ``evaluate(X)``.
         """
-        from .grid import as_kernels
+        from multikernel.kernels.grid import as_kernels
 
         training = TrainingSet(X, feature_names, dtype=dtype, keep=keep)
         fitted = [clone(kernel)._fit(training) for kernel in as_kernels(kernels)]

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..state import COUNT, POSITIVE, REAL, Maybe, attributes, optional, reals
-from .base import DistanceKernel, Kernel, shown
-from .columns import as_table, take_columns
-from .histograms import ChiSquaredDistances, HarmonicSums, Intersections, L1Distances
-from .quantities import (
+from multikernel.kernels.base import DistanceKernel, Kernel, shown
+from multikernel.kernels.columns import as_table, take_columns
+from multikernel.kernels.histograms import ChiSquaredDistances, HarmonicSums, Intersections, L1Distances
+from multikernel.kernels.quantities import (
     Cosines,
     InnerProducts,
     Quantity,
@@ -20,7 +19,8 @@ from .quantities import (
     SquaredDistances,
     column_variance,
 )
-from .windows import Prepared, TrainingSet, in_chunks
+from multikernel.kernels.windows import Prepared, TrainingSet, in_chunks
+from multikernel.state import COUNT, POSITIVE, REAL, Maybe, attributes, optional, reals
 
 
 class InnerProductKernel(Kernel):

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..state import Array, attributes
-from .base import DistanceKernel, Kernel
-from .columns import take_columns
-from .quantities import Quantity
-from .windows import Prepared, Rows, TrainingSet, Window
+from multikernel.kernels.base import DistanceKernel, Kernel
+from multikernel.kernels.columns import take_columns
+from multikernel.kernels.quantities import Quantity
+from multikernel.kernels.windows import Prepared, Rows, TrainingSet, Window
+from multikernel.state import Array, attributes
 
 
 class GivenValues(Quantity):

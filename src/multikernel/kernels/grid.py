@@ -9,11 +9,26 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .base import Kernel
-from .columns import describe
-from .functions import RBF, ChiSquared, Cosine, HistogramIntersection, Laplacian, Linear, Polynomial, Sigmoid
-from .given import FromDistance, FromFunction, FromGaussianProcess, Precomputed, is_gaussian_process_kernel
-from .pyramid import SpatialPyramid
+from multikernel.kernels.base import Kernel
+from multikernel.kernels.columns import describe
+from multikernel.kernels.functions import (
+    RBF,
+    ChiSquared,
+    Cosine,
+    HistogramIntersection,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Sigmoid,
+)
+from multikernel.kernels.given import (
+    FromDistance,
+    FromFunction,
+    FromGaussianProcess,
+    Precomputed,
+    is_gaussian_process_kernel,
+)
+from multikernel.kernels.pyramid import SpatialPyramid
 
 NAMED_KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": Linear,

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..threads import over_rows
-from .columns import take_columns
-from .quantities import Quantity
-from .windows import Prepared, Rows, Window
+from multikernel.kernels.columns import take_columns
+from multikernel.kernels.quantities import Quantity
+from multikernel.kernels.windows import Prepared, Rows, Window
+from multikernel.threads import over_rows
 
 # bins the dense loops visit in the time the overlap loops take for one bin that two rows share, by the size of
 # a number in bytes (measured: 17 to 19 in float32, 9 to 16 in float64)
@@ -172,7 +172,7 @@ def _filled(rows: Rows) -> np.ndarray:
 
 
 def _dense(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
-    from ..compiled import pairwise
+    from multikernel.compiled import pairwise
 
     loop = {"chi2": pairwise.chi2_dense, "l1": pairwise.l1_dense, "minimum": pairwise.minimum_dense}[metric]
     A, B = left.data[window.start : window.stop], right.data[window.first :]
@@ -182,7 +182,7 @@ def _dense(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
 
 
 def _overlap(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
-    from ..compiled import pairwise
+    from multikernel.compiled import pairwise
 
     loop = {"chi2": pairwise.chi2_overlap, "l1": pairwise.l1_overlap, "minimum": pairwise.minimum_overlap}[metric]
     A, B = _by_rows(left), _by_columns(right)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from .columns import take_columns
-from .windows import Prepared, Rows, Window, in_chunks, take_rows
+from multikernel.kernels.columns import take_columns
+from multikernel.kernels.windows import Prepared, Rows, Window, in_chunks, take_rows
 
 
 class Quantity:

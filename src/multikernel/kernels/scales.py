@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .approximation import ApproximateKernel
-from .base import Kernel
-from .functions import InnerProductKernel, Laplacian
+from multikernel.kernels.approximation import ApproximateKernel
+from multikernel.kernels.base import Kernel
+from multikernel.kernels.functions import InnerProductKernel, Laplacian
 
 # ratio of ranges from which a remark is due, and rows that are enough to see it
 FAR_APART = 100.0

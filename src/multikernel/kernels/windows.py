@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..clock import check
-from ..threads import over_rows
-from .columns import as_table, is_frame, names_of
+from multikernel.clock import check
+from multikernel.kernels.columns import as_table, is_frame, names_of
+from multikernel.threads import over_rows
 
 if TYPE_CHECKING:
-    from .quantities import Quantity
+    from multikernel.kernels.quantities import Quantity
 
 BLOCK_BYTES = 8 * 2**20  # one window of float64; a handful exist at any moment
 EXACT_MEAN_SAMPLES = 5000
