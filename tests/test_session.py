@@ -319,7 +319,7 @@ def test_a_warning_says_what_the_gap_means():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match="The model is untrained: nothing says that it is better"):
         MKLClassifier([RBF(), Linear()], max_time=1e-9).fit(X, y)
-    with pytest.warns(ConvergenceWarning, match=r"Its objective is proved to be within [\d.]+ % of the optimum"):
+    with pytest.warns(ConvergenceWarning, match=r"The optimum is proved to be at most [\d.]+ % below its obj"):
         model = MKLClassifier([RBF(), Linear()], solver="simplemkl", max_iter=1, tol=1e-9).fit(X, y)
     assert model.dual_gap_ < model.objective_
 

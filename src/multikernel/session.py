@@ -262,7 +262,7 @@ def _meaning(result: Result) -> str:
     gap = result.certificate.relative_gap
     if not np.any(result.alpha) or gap >= 1.0:
         return "The model is untrained: nothing says that it is better than a constant. "
-    return "" if math.isnan(gap) else f"Its objective is proved to be within {100 * gap:.2g} % of the optimum. "
+    return "" if math.isnan(gap) else f"The optimum is proved to be at most {100 * gap:.2g} % below its objective. "
 
 
 def _progress_of(row: dict[str, Any]) -> str:
