@@ -77,3 +77,11 @@ def test_frames_of_other_samples_are_refused(views, message):
 def test_views_that_do_not_fit_are_named(views, message):
     with pytest.raises(ValueError, match=message):
         join_views(views)
+
+
+def test_annotated_data_are_refused_with_what_to_pass_instead():
+    class AnnData:
+        obs_names = ("a", "b")
+
+    with pytest.raises(TypeError, match=r"view 'rna' is an AnnData: pass its to_df\(\)"):
+        join_views({"rna": AnnData(), "protein": np.ones((2, 3))})

@@ -100,6 +100,11 @@ def _refuse_other_samples(first: str, expected: Mapping, name: str, found: Mappi
 def _as_table(name: str, table: Any) -> Any:
     if sparse.issparse(table):
         return table
+    if hasattr(table, "obs_names"):
+        raise TypeError(
+            f"view {name!r} is an {type(table).__name__}: pass its to_df(), whose index joins samples, or a layer "
+            "as an array."
+        )
     array = np.asarray(table)
     if array.ndim == 1:
         array = array[:, None]
