@@ -68,7 +68,7 @@ def test_columns_of_tables_are_standardised_with_training_statistics(run, wine):
         assert json.loads(Path("all.json").read_text())["methods"][0]["scores"] == [pytest.approx(expected)]
     _, _, err = run("compare", "-d", "wine.csv", "--cv", 3, *QUICK, "--scale", "none")
     assert "remark: columns of kernel 'rbf(mean) on all' differ in range by a factor of" in err
-    assert "'c12' rules it" in err or "column 12 rules it" in err
+    assert "'c12' rules it" in err
     raw = json.loads(Path("all.json").read_text())
     # the finding that led here: 77.5 % raw, 98.3 % standardised
     assert np.mean(scaled["methods"][0]["scores"]) > np.mean(raw["methods"][0]["scores"]) + 0.15
@@ -280,6 +280,7 @@ def test_indefinite_kernels_are_clipped_when_asked(run):
     code, _, err = run("compare", *options, "--no-single")
     assert code == 1
     assert "positive semi-definite" in err
+    assert "--psd clip" in err
     assert run("compare", *options, "--no-single", "--psd", "clip", "--json", "all.json")[0] == 0
     assert run("fit", *options, "--psd", "clip", "-o", "k.mkl")[0] == 0
     expected = KernelAverageClassifier("precomputed", psd="clip").fit(K[:, :, None], y)

@@ -227,7 +227,7 @@ def scale_remarks(task: Task, steps: list[str] | None) -> list[str]:
         try:
             scaler = make_scaler(task.scale)
             X = task.X[rows] if scaler is None else scaler.fit_transform(task.X[rows])
-            family = KernelFamily.fit(task.kernels, X)
+            family = KernelFamily.fit(task.kernels, X, None if task.data is None else task.data.feature_names)
             names, diagonals = list(family.names), family.diagonal(X)
         except (ValueError, ArithmeticError):  # the work itself will say what is wrong, on all samples
             return []

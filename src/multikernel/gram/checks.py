@@ -74,7 +74,9 @@ def _label(k: int, names: Sequence[str]) -> str:
     return f'kernels[{k}] ("{names[k]}")'
 
 
-PSD_ADVICE = 'MKL needs PSD kernels. Pass psd="clip" to drop the negative part, or leave this kernel out.'
+PSD_ADVICE = (
+    'MKL needs PSD kernels. Pass psd="clip" (--psd clip) to drop the negative part, or leave this kernel out.'
+)
 
 
 def check_matrix(matrix: NDArray, label: str, psd: str, advice: str = PSD_ADVICE) -> None:
