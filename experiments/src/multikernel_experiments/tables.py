@@ -191,8 +191,8 @@ def markdown_page(results: Results, figures: Sequence[str]) -> str:
         parts += [f"## {title}", markdown(heads, rows)]
     verdicts = protocol.claims(results)
     if verdicts:
-        rows = [[v.claim, v.source, v.verdict, v.evidence] for v in verdicts]
-        parts += ["## Claims", markdown(["claim", "source", "verdict", "figures"], rows)]
+        rows = [[v.verdict, v.claim, v.evidence, v.source] for v in verdicts]
+        parts += ["## Claims", markdown(["verdict", "claim", "figures", "source"], rows)]
     parts += [f"![{name}]({name}.png)" for name in figures]
     return "\n\n".join(parts) + "\n"
 
