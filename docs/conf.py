@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging as standard_logging
 import re
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ import bibliography
 import multikernel
 
 logger = logging.getLogger(__name__)
+# a11y_pygments, which the theme needs, turns on the messages of every logger
+standard_logging.getLogger("multikernel").setLevel(standard_logging.WARNING)
 
 project = "multikernel"
 author = "The multikernel developers"
@@ -53,7 +56,7 @@ sphinx_gallery_conf = {
 }
 
 autosummary_generate = True
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 # types are in the docstrings too, where they say more
 autodoc_typehints = "none"
