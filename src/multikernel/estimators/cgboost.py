@@ -40,7 +40,8 @@ class CGBoostClassifier(ExpansionClassifier):
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
+        variance, the columns are not.
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     C : float
         Price of an error. The features are as many as samples and kernels together, so smaller values than for an SVM

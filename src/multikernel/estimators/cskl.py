@@ -44,7 +44,8 @@ class CSKLClassifier(KernelSVMClassifier):
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
+        variance, the columns are not.
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     t : float, optional
         Sum of the weights, from 1 to the number of kernels F; a whole number with ``exact=True``. By default half

@@ -49,7 +49,8 @@ class GMKLClassifier(KernelSVMClassifier):
     ----------
     kernels : list of kernels, "precomputed", or None
         What to combine. ``None``: for a product, one RBF kernel for each column, bandwidth the mean distance;
-        otherwise linear and RBF kernels on all columns, each scaled to unit variance.
+        otherwise linear and RBF kernels on all columns. The kernels are scaled to unit variance, the columns are
+        not.
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     combination : {"sum", "product"} or object
         K(d). An object has ``combine(stack, d)``, the kernel, and ``gradient(stack, d, alpha)``, its derivative

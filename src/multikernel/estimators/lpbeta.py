@@ -58,7 +58,8 @@ class LPBetaClassifier(ExpansionClassifier):
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
+        variance, the columns are not.
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     nu : float
         ν in (0, 1]: bound on the share of samples with a margin below ρ. Small values look at the worst samples, 1 at

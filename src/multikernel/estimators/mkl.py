@@ -47,7 +47,8 @@ class MKLClassifier(KernelSVMClassifier):
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
+        variance, the columns are not.
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     p : float
         Norm of the weights, from 1 to infinity; from 1e6 on it is taken for infinity.

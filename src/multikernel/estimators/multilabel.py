@@ -46,7 +46,8 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns, each scaled to unit variance.
+        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
+        variance, the columns are not.
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     objective : {"max", "sum"}
         What the kernel is to make small.
