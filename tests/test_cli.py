@@ -462,7 +462,7 @@ def start(*arguments, **options):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
-def test_an_interrupt_exits_with_130_and_keeps_what_is_finished(tmp_path):
+def test_an_interrupt_exits_with_130_and_keeps_what_is_finished(tmp_path, interruptible):
     """The first split of many is waited for, then the process is interrupted."""
     rng = np.random.default_rng(0)
     np.savez("data.npz", X=rng.normal(size=(120, 5)), y=np.arange(120) % 3)

@@ -93,7 +93,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
     assert (folder / "page.html").is_file()
 
 
-def test_a_run_that_is_asked_to_end_writes_what_is_finished(tmp_path):
+def test_a_run_that_is_asked_to_end_writes_what_is_finished(tmp_path, interruptible):
     command = [sys.executable, "-m", "multikernel", "reproduce", "which-p", "--quick", "--embedded", "-j", "1"]
     process = subprocess.Popen(
         [*command, "-o", str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
