@@ -212,7 +212,7 @@ def svm_parts(K, inner, penalty, result):
     images = products(K, alpha)
     forms, scores = np.maximum((images * alpha).sum(axis=1), 0), np.tensordot(g, images, 1)
     # errors of the terms of a sum in double precision are independent, and four deviations cover theirs
-    noise = 4 * EPS * np.sqrt(np.tensordot(g**2, (np.asarray(K, np.float64) ** 2) @ np.float64(alpha**2), 1))
+    noise = 4 * EPS * np.sqrt(np.tensordot(g**2, (np.asarray(K, np.float64) ** 2) @ (alpha**2).astype(np.float64), 1))
     error = 4 * EPS * (np.tensordot(g, np.abs(images), 1) + 1)
     judged = [
         judge(svm, a, f, g @ q, np.stack([e, r]))
