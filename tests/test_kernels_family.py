@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import util
 
 import numpy as np
@@ -14,6 +15,8 @@ from sklearn.compose import make_column_selector
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
+from multikernel import KernelAverageClassifier
+from multikernel.gram import LowRankStack, gram_stack
 from multikernel.kernels import (
     RBF,
     ChiSquared,
@@ -22,6 +25,7 @@ from multikernel.kernels import (
     KernelFamily,
     Laplacian,
     Linear,
+    Nystroem,
     Polynomial,
     SpatialPyramid,
     as_kernel,
@@ -251,6 +255,21 @@ def test_grid_has_a_kernel_per_view_family_and_bandwidth():
     pyramids = kernel_grid(None, [SpatialPyramid(levels=(1, 2))], ["mean", "2*mean"])
     assert [k.base.bandwidth for k in pyramids] == ["mean", "2*mean"]
     assert len(kernel_grid(None, [RBF(gamma=1.0), ChiSquared(additive=True)])) == 2
+
+
+def test_beyond_a_number_of_samples_the_default_family_has_explicit_features(monkeypatch):
+    monkeypatch.setattr("multikernel.kernels.grid.LARGE", 30)
+    X = data(31)
+    y = np.arange(31) % 2
+    with pytest.warns(UserWarning, match=r"kernels=None on 31 samples, more than 30, takes Nystroem\(.*rank=200\)"):
+        model = KernelAverageClassifier().fit(X, y)
+    assert all(isinstance(kernel, Nystroem) for kernel in model._family.kernels)
+    assert isinstance(model._test_stack(X), LowRankStack)
+    with pytest.warns(UserWarning, match="takes Nystroem"):
+        assert isinstance(gram_stack(X, None), LowRankStack)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert KernelAverageClassifier().fit(X[:30], y[:30])._family.kernels[0] == Linear()
 
 
 def test_default_family_is_linear_and_three_widths():

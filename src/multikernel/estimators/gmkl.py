@@ -192,8 +192,9 @@ class GMKLClassifier(KernelSVMClassifier):
     def _is_product(self) -> bool:
         return isinstance(self.combination, str) and self.combination == "product"
 
-    def _default_kernels(self, n_features: int) -> list[Kernel]:
-        return [RBF(columns=[k]) for k in range(n_features)] if self._is_product() else default_kernels()
+    def _default_kernels(self, n_samples: int, n_features: int) -> list[Kernel]:
+        # a product of features is none: these stay as they are, whatever the number of samples
+        return [RBF(columns=[k]) for k in range(n_features)] if self._is_product() else default_kernels(n_samples)
 
     def _default_normalization(self) -> str | None:
         return None if self._is_product() else "variance"

@@ -188,7 +188,7 @@ class KernelInput:
         _refuse_containers(X)
         table = X
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        kernels = self._default_kernels(X.shape[1]) if self.kernels is None else as_kernels(self.kernels)
+        kernels = self._default_kernels(*X.shape) if self.kernels is None else as_kernels(self.kernels)
         names = getattr(self, "feature_names_in_", None)
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
         seen = table if by_function and is_frame(table) else X
@@ -205,9 +205,9 @@ class KernelInput:
             check_sampled(stack, doubtful)
         return stack, y
 
-    def _default_kernels(self, n_features: int) -> list[Kernel]:
+    def _default_kernels(self, n_samples: int, n_features: int) -> list[Kernel]:
         """What ``kernels=None`` stands for."""
-        return default_kernels()
+        return default_kernels(n_samples)
 
     def _default_normalization(self) -> str | None:
         """What ``normalize=None`` stands for with the default kernels."""

@@ -74,7 +74,7 @@ class KernelFamily:
         from multikernel.kernels.grid import as_kernels
 
         training = TrainingSet(X, feature_names, dtype=dtype, keep=keep)
-        fitted = [clone(kernel)._fit(training) for kernel in as_kernels(kernels)]
+        fitted = [clone(kernel)._fit(training) for kernel in as_kernels(kernels, training.X.shape[0])]
         if len({kernel.pairwise for kernel in fitted}) > 1:
             mixed = next(kernel.label for kernel in fitted if kernel.pairwise)
             raise ValueError(

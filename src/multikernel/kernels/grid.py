@@ -9,6 +9,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from multikernel.kernels.approximation import Nystroem
 from multikernel.kernels.base import Kernel
 from multikernel.kernels.columns import describe
 from multikernel.kernels.functions import (
@@ -29,6 +30,7 @@ from multikernel.kernels.given import (
     is_gaussian_process_kernel,
 )
 from multikernel.kernels.pyramid import SpatialPyramid
+from multikernel.warning import warn_user
 
 NAMED_KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": Linear,
@@ -45,6 +47,9 @@ NAMED_KERNELS: dict[str, Callable[..., Kernel]] = {
     "distance": FromDistance,
     "precomputed": Precomputed,
 }
+
+# Samples up to which the default kernels are taken as they are, and rank of their features beyond.
+LARGE, RANK = 20_000, 200
 
 
 def as_kernel(candidate: Any) -> Kernel:
@@ -77,10 +82,10 @@ def as_kernel(candidate: Any) -> Kernel:
     )
 
 
-def as_kernels(kernels: Any) -> list[Kernel]:
-    """A list of kernels from one or several descriptions; the default family for None."""
+def as_kernels(kernels: Any, n_samples: int = 0) -> list[Kernel]:
+    """A list of kernels from one or several descriptions; for None the default family for so many samples."""
     if kernels is None:
-        return default_kernels()
+        return default_kernels(n_samples)
     if isinstance(kernels, str) or not isinstance(kernels, Sequence):
         kernels = [kernels]
     if not kernels:
@@ -94,15 +99,30 @@ def as_kernels(kernels: Any) -> list[Kernel]:
     return found
 
 
-def default_kernels() -> list[Kernel]:
+def default_kernels(n_samples: int = 0) -> list[Kernel]:
     """Linear, and RBF at ¼, 1 and 4 times the mean squared distance, on all columns.
+
+    Parameters
+    ----------
+    n_samples : int
+        Above 20,000 they are approximated by Nyström features of rank 200, with a warning that says so: the kernels
+        themselves have n² entries, which take too long to read.
 
     Examples
     --------
     >>> [kernel.label for kernel in default_kernels()]
     ['linear', 'rbf(0.25*mean)', 'rbf(mean)', 'rbf(4*mean)']
     """
-    return [Linear(), RBF(bandwidth="0.25*mean"), RBF(bandwidth="mean"), RBF(bandwidth="4*mean")]
+    kernels = [Linear(), *(RBF(bandwidth=width) for width in ("0.25*mean", "mean", "4*mean"))]
+    if n_samples <= LARGE:
+        return kernels
+    warn_user(
+        f"kernels=None on {n_samples:,} samples, more than {LARGE:,}, takes Nystroem(kernel=…, rank={RANK}) of the "
+        "default kernels, since n² entries take too long to read. To decide yourself, give kernels=default_kernels() "
+        "of multikernel.kernels, or features of another rank.",
+        UserWarning,
+    )
+    return [Nystroem(kernel=kernel, rank=RANK) for kernel in kernels]
 
 
 def kernel_grid(
