@@ -8,6 +8,7 @@ from multikernel import KernelAverageClassifier
 from multikernel.gram import DenseStack, LazyStack, LowRankStack, gram_stack, precomputed_stack
 from multikernel.kernels import RBF, Cosine, KernelFamily, Linear
 from multikernel.normalization import Normalization
+from multikernel.persistence import load, save
 
 CHAINS = ["center", "cosine", "trace", "variance", ["center", "cosine"], ["cosine", "center", "trace"]]
 
@@ -119,3 +120,51 @@ def test_a_kernel_a_million_times_larger_comes_out_right(data_home):
     raw = KernelAverageClassifier("precomputed", C=10.0).fit(stack, archive["y"])
     parts = np.abs(raw.kernel_contributions(stack)).sum(axis=(0, 2))
     assert parts.max() > 0.99 * parts.sum()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_variance_of_kernels_computed_when_read_is_that_of_a_sample_with_its_error(monkeypatch, weighted):
+    monkeypatch.setattr("multikernel.normalization.MANY", 1500)
+    monkeypatch.setattr("multikernel.normalization.GROUP", 50)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    weight = rng.uniform(size=1500) if weighted else None
+    family = KernelFamily.fit([RBF(), RBF(bandwidth="4*mean"), Linear()], X)
+    lazy, exact, sampled = LazyStack(family, X, memory=0), Normalization("variance"), Normalization("variance")
+    exact.fit_apply(DenseStack(family.evaluate(X)), weight)
+    read, evaluate = [], KernelFamily.evaluate
+
+    def counted(self, *arguments, **options):
+        block = evaluate(self, *arguments, **options)
+        read.append(block[0].size)
+        return block
+
+    monkeypatch.setattr(KernelFamily, "evaluate", counted)
+    sampled.fit_apply(lazy, weight)
+    assert sum(read) == 5 * 50 * 1500  # of 1500 * 1500 pairs
+    (statistics,), (expected,) = sampled.statistics_, exact.statistics_
+    assert "error" not in expected
+    assert (statistics["error"] <= 0.005).all()
+    relative = np.abs((expected["factor"] / statistics["factor"]) ** 2 - 1.0)
+    assert (relative <= 4.0 * statistics["error"]).all()
+
+
+def test_a_variance_that_no_sample_tells_is_computed_from_all_pairs(monkeypatch):
+    monkeypatch.setattr("multikernel.normalization.MANY", 60)
+    monkeypatch.setattr("multikernel.normalization.GROUP", 5)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    normalization = Normalization("variance")
+    normalization.fit_apply(LazyStack(KernelFamily.fit([Linear()], X), X, memory=0))
+    assert "error" not in normalization.statistics_[0]
+    assert_allclose(normalization.statistics_[0]["factor"] ** -2, X.var(axis=0).sum())
+
+
+def test_a_model_with_a_sampled_variance_is_saved_and_loaded(monkeypatch, tmp_path):
+    monkeypatch.setattr("multikernel.normalization.MANY", 100)
+    monkeypatch.setattr("multikernel.normalization.GROUP", 20)
+    monkeypatch.setattr("multikernel.normalization.ERROR", 0.5)
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    model = KernelAverageClassifier([RBF()], normalize="variance", memory="10kB").fit(X, X[:, 0] > 0)
+    assert "error" in model._normalization.statistics_[0]
+    save(model, tmp_path / "model.mkl")
+    assert_array_equal(load(tmp_path / "model.mkl").decision_function(X), model.decision_function(X))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,7 +13,13 @@ from numpy.typing import NDArray
 from multikernel.gram.base import GramStack
 from multikernel.state import Each, Either, Only, Record, attributes, flags, reals
 
+logger = logging.getLogger(__name__)
+
 STEPS = ("center", "cosine", "trace", "variance")
+
+# Where entries are computed when they are read, the variance of so many samples or more is that of pairs within
+# groups of some size, drawn several times, if its relative standard error is small.
+MANY, GROUP, DRAWS, ERROR = 5000, 64, 5, 0.005
 
 _OF_KERNELS = attributes(chosen=flags("kernels"), columns=reals("kernels", "columns"))
 _CENTER = attributes(**_OF_KERNELS, step=Only("center"), grand=reals("kernels"), alive=reals("kernels"))
@@ -21,6 +28,13 @@ _STATISTICS = Either(
     Record(**_CENTER, shares=reals("columns")),
     Record(**_OF_KERNELS, step=Only("cosine"), from_rows=Only(True)),
     Record(**_OF_KERNELS, step=Only("trace", "variance"), from_rows=Only(False), factor=reals("kernels")),
+    Record(
+        **_OF_KERNELS,
+        step=Only("variance"),
+        from_rows=Only(False),
+        factor=reals("kernels"),
+        error=reals("kernels", least=0.0),
+    ),
 )
 
 Fitted = tuple[dict[str, NDArray], GramStack]
@@ -38,7 +52,9 @@ class Normalization:
     - ``"cosine"``: unit self-similarity, ``K_il / sqrt(K_ii K_ll)``. Needs ``k(x, x)`` of new samples, so a
       precomputed rectangular kernel must bring it (``DenseStack(..., self_similarity=...)``).
     - ``"trace"``: unit trace, ``K / Σ_i K_ii``.
-    - ``"variance"``: unit variance in feature space, ``K / (mean_i K_ii - mean_il K_il)`` [KBSZ11, sect. 3.3].
+    - ``"variance"``: unit variance in feature space, ``K / (mean_i K_ii - mean_il K_il)`` [KBSZ11, sect. 3.3]. Of
+      5,000 samples or more, if kernels are computed when they are read, the second mean is over a sample of pairs;
+      ``"error"`` in ``statistics_`` is the relative standard error of the variance, at most 0.005.
 
     A kernel that is zero, or becomes zero when centred because it is constant, stays zero. With weights of samples,
     means and sums count a sample as often as its weight says.
@@ -170,9 +186,36 @@ def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | No
 def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
     shares = _shares(stack, weight)
     diagonal = stack.diagonal() @ shares
-    variance = diagonal - stack.quadratic_forms(shares)
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(diagonal)
-    return _fit_factor(stack, chosen, np.where(variance <= rounding, 0.0, variance))
+    sampled = stack.by_entry and len(stack) >= MANY
+    if sampled:
+        mean, error = _sampled_mean(stack, shares)
+        error /= np.maximum(np.maximum(diagonal - mean, rounding), np.finfo(float).tiny)
+        sampled = bool((error <= ERROR).all())
+    variance = diagonal - (mean if sampled else stack.quadratic_forms(shares))
+    statistics, scaled = _fit_factor(stack, chosen, np.where(variance <= rounding, 0.0, variance))
+    if sampled:
+        logger.info("variance of kernels from a sample of pairs: relative standard error %.2g", error.max())
+        statistics["error"] = error
+    return statistics, scaled
+
+
+def _sampled_mean(stack: GramStack, shares: NDArray) -> tuple[NDArray, NDArray]:
+    """The mean of all entries of each kernel from a sample of pairs, and its standard error.
+
+    Samples are cut into groups at random, and all pairs within a group are read. Every sample is in as many pairs as
+    any other, so that samples that are near to all others, or far from them, add nothing to the error.
+    """
+    random, diagonal, means = np.random.default_rng(0), stack.diagonal(), []
+    for _ in range(DRAWS):
+        total, weight = np.zeros(stack.n_kernels), 0.0
+        for group in np.array_split(random.permutation(len(stack)), max(len(stack) // GROUP, 1)):
+            p = shares[group]
+            total += stack.take(group, group).quadratic_forms(p) - diagonal[:, group] @ p**2
+            weight += p.sum() ** 2 - p @ p
+        means.append(total / max(weight, np.finfo(float).tiny))
+    between, same = 1.0 - shares @ shares, diagonal @ shares**2
+    return between * np.mean(means, axis=0) + same, between * np.std(means, axis=0, ddof=1) / np.sqrt(DRAWS)
 
 
 def _fit_factor(stack: GramStack, chosen: NDArray[np.bool_], size: NDArray) -> Fitted:

@@ -33,6 +33,7 @@ class GramStack(ABC):
     shape: tuple[int, int, int]
     dtype: np.dtype
     symmetric: bool
+    by_entry = False  # whether entries are computed when they are read, some of a row without the others
 
     @property
     def n_kernels(self) -> int:

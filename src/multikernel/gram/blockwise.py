@@ -98,6 +98,7 @@ class BlockwiseStack(GramStack):
     def __init__(self, base: GramStack, steps: tuple[Step, ...] = ()):
         self._base = base
         self._steps = steps
+        self.by_entry = base.by_entry and self._scalings() is not None
         self._columns: NDArray | None = None
         self._similarity: NDArray | None = None
         self.names, self.shape, self.dtype, self.symmetric = (

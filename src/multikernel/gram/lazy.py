@@ -81,6 +81,8 @@ class LazyStack(GramStack):
     array([[[ 5., 23., 41.]]])
     """
 
+    by_entry = True
+
     def __init__(self, family: Any, X: Any, Z: Any = None, *, memory: int, dtype: Any = np.float64):
         self.dtype = np.dtype(dtype)
         self._family = family
