@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from multikernel import BestKernelClassifier, KernelAverageClassifier, gram_stack
+from multikernel.estimators import average
 from multikernel.gram import DenseStack, LazyStack
 from multikernel.kernels import RBF, FromDistance, KernelFamily, Linear, Polynomial, Sigmoid
 
@@ -74,6 +75,14 @@ def test_precomputed_kernels_give_the_same_model_as_features(how, multi_class):
     assert_allclose(by_kernels.decision_function(np.moveaxis(test, 0, -1)), scores, atol=1e-10)
     assert by_features.score(IRIS_X[1::2], IRIS_y[1::2]) > 0.9
     assert len(by_features.dual_coef_) == 3
+
+
+def test_the_search_for_the_best_kernel_keeps_to_the_memory_of_the_fit(monkeypatch):
+    budgets, original = [], average.one_kernel
+    monkeypatch.setattr(average, "one_kernel", lambda *given: budgets.append(given[2]) or original(*given))
+    BestKernelClassifier(KERNELS, cv=2, memory="20kB").fit(IRIS_X, IRIS_y)
+    assert len(budgets) == 2 * len(KERNELS) + 1
+    assert set(budgets) == {20 * 1024}
 
 
 @pytest.mark.parametrize("memory", [None, "20kB"])

@@ -133,7 +133,7 @@ class BestKernelClassifier(OneKernelClassifier):
 
         model = KernelAverageClassifier(
             "precomputed", C=self.C, multi_class=self.multi_class, psd="ignore", tol=self.tol, max_iter=self.max_iter
-        ).set_params(n_jobs=self.n_jobs)
+        ).set_params(n_jobs=self.n_jobs, memory=self.memory)
         model._keep_interrupted = False  # a score of half a model would be worse than none
         score = check_scoring(model, self.scoring)
         scores = []
