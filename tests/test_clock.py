@@ -28,7 +28,8 @@ from multikernel import (
 )
 from multikernel.clock import GRACE, OutOfTime, check, grace, late, left, time_limit
 from multikernel.columns import ColumnProblem
-from multikernel.gram import base
+from multikernel.estimators.cost import _seconds_per_row
+from multikernel.gram import LazyStack, base
 from multikernel.inner import ridge
 from multikernel.inner.svm import CSVM
 from multikernel.inner.working_set import WorkingSet
@@ -247,3 +248,41 @@ def test_folds_that_are_cut_short_do_not_count(fake_clock):
         model.fit(X, Y)
     assert_array_equal(model.ts_, [1.0, 2.0, 3.0])
     assert model.split_scores_.shape == (2, 3)
+
+
+# -- what a fit will take ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("per_row", "parameters", "found"),
+    [
+        (
+            0.5,
+            {"memory": "50kB"},
+            "25 min, more than ten minutes: 200 samples and 2 kernels, computed when they are read",
+        ),
+        (0.5, {"memory": "50kB", "max_time": 900.0}, "25 min, more than ten minutes"),
+        (0.1, {"memory": "50kB", "max_time": 60.0}, "5 min, more than the 60 s that are left"),
+        (5.0, {}, "67 min, more than ten minutes: 200 samples and 2 kernels, in memory"),
+        (0.1, {"memory": "50kB"}, None),
+        (5.0, {"kernels": [Nystroem(kernel=RBF(), rank=20), Linear()]}, None),
+    ],
+    ids=["lazy", "late", "budget", "dense", "soon", "features"],
+)
+def test_a_fit_that_takes_too_long_says_so_before_it_starts(per_row, parameters, found, fake_clock, monkeypatch):
+    monkeypatch.setattr("multikernel.estimators.cost.MANY", 200)
+    monkeypatch.setattr("multikernel.estimators.cost._seconds_per_row", lambda stack: per_row)
+    model = MKLClassifier(**{"kernels": [RBF(), RBF(bandwidth="4*mean")], **parameters})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, BINARY)
+    told = [str(warning.message) for warning in caught if "this fit may take" in str(warning.message)]
+    assert len(told) == (found is not None)
+    if found is not None:
+        assert found in told[0]
+        assert "Nystroem" in told[0]
+
+
+def test_the_speed_of_kernels_is_that_of_some_rows():
+    stack = LazyStack(KernelFamily.fit([RBF()], X), X, memory=0)
+    assert 0.0 < _seconds_per_row(stack) < 1.0

@@ -133,6 +133,7 @@ class GMKLClassifier(KernelSVMClassifier):
     True
     """
 
+    _passes = 90
     _state = attributes("stationarity_")
 
     def __init__(

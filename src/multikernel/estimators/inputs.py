@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from multikernel.clock import OutOfTime
+from multikernel.estimators.cost import remark_on_cost
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.build import fit_family
 from multikernel.gram.checks import PSD_CHOICES, check_sampled, check_test_stack, check_training_stack
@@ -39,6 +40,7 @@ class KernelInput:
     memory: Any
     _family: Any
     _X: Any
+    _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
     _state = attributes(
         n_features_in_=COUNT,
         feature_names_in_=Maybe(Labels("features")),
@@ -197,6 +199,8 @@ class KernelInput:
             warn_user(remark, UserWarning)
         self._X = X
         try:
+            if remark := remark_on_cost(self._family, X, self.memory, self._passes, type(self).__name__):
+                warn_user(remark, UserWarning)
             stack = family_stack(self._family, X, memory=self.memory)
         except OutOfTime:
             stack = self._unread_stack()

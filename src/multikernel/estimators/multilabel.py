@@ -146,6 +146,7 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     """
 
     multi_class = "ovr"
+    _passes = 70
     _state = attributes(
         *("label_weights_", "label_objectives_"),
         multilabel_=flags(),

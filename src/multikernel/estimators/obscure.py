@@ -33,6 +33,7 @@ class GroupNormClassifier(KernelSVMClassifier):
     multi_class = "ovr"  # how scores of M classes are laid out; the problem itself is multiclass
     lam: float | None
     cost: Any
+    _passes = 50
     _state = attributes(_stream=Only(None))
 
     @abstractmethod

@@ -34,6 +34,7 @@ class SmoothMKL(KernelMachine):
     loss: str
     solver: str
     random_state: Any
+    _passes = 50
     _losses: Sequence[str] = ()  # what ``loss`` may be
 
     def _check_parameters(self) -> None:
