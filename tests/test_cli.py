@@ -1,10 +1,12 @@
 """The command line: what it prints and writes, and what it says when something is wrong."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,9 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold
 
 import multikernel.cli.parser
-from multikernel import __version__
+from multikernel import KernelAverageClassifier, __version__
 from multikernel.cli import main
+from multikernel.cli.progress import ProgressBar
 from multikernel.persistence import load
 
 COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
@@ -212,6 +215,68 @@ def test_every_command_has_help(run, command):
     code, out, _ = run(*command, "--help")
     assert code == 0
     assert "usage: multikernel" in out
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+def lines_until(capsys, *wanted):
+    """What is printed to standard error until all that is wanted has come; at most ten seconds."""
+    printed, end = "", time.monotonic() + 10.0
+    while not all(text in printed for text in wanted) and time.monotonic() < end:
+        time.sleep(0.01)
+        printed += capsys.readouterr().err
+    return printed
+
+
+def test_a_thread_says_what_goes_on_until_the_work_is_done(capsys, monkeypatch):
+    from multikernel.compiled.jit import compilations
+
+    monkeypatch.setattr("multikernel.cli.progress.FIRST", 0.01)
+    logger = logging.getLogger("multikernel.session")
+    monkeypatch.setattr(compilations, "running", 1)
+    with ProgressBar(False, "fitting"):
+        assert "s  fitting: compiling\n" in lines_until(capsys, "compiling")
+        compilations.running = 0
+        assert "s  fitting: at work\n" in lines_until(capsys, "at work")
+        logger.debug("objective 3")
+        assert "s  fitting: objective 3\n" in lines_until(capsys, "objective 3")
+    assert (logger.level, logger.handlers) == (logging.NOTSET, [])
+    with ProgressBar(True, "fitting"):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+
+
+def test_compiling_is_noticed_while_it_lasts():
+    from multikernel.compiled.jit import compilations, loop
+
+    seen = []
+    original = compilations.on_end
+
+    def noticed(event):
+        seen.append(compilations.running)
+        original(event)
+
+    compilations.on_end = noticed
+    try:
+        assert loop(lambda x: x + 1)(1) == 2
+    finally:
+        del compilations.on_end
+    assert seen == [1]
+    assert compilations.running == 0
+
+
+def test_a_fit_shows_progress_from_the_first_second(run, flowers, monkeypatch):
+    monkeypatch.setattr("multikernel.cli.progress.FIRST", 0.01)
+    fit = KernelAverageClassifier.fit
+    monkeypatch.setattr(KernelAverageClassifier, "fit", lambda *given: time.sleep(0.3) or fit(*given))
+    code, _, err = run("fit", "-d", flowers, "-t", "species", "-o", "flowers.mkl", "-C", "1")
+    assert code == 0
+    assert "s  fitting Average kernel SVM: " in err
+    code, _, err = run("fit", "-d", flowers, "-t", "species", "-o", "flowers.mkl", "-C", "1,10")
+    assert code == 0
+    assert "s  choosing parameters: " in err
+    assert "100 %  choosing parameters\n" in err
 
 
 # -- what goes wrong ----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def run_compare(options: argparse.Namespace) -> int:
         print(f"{task.name}: {task.description}", file=sys.stderr)
         for remark in scale_remarks(task, steps):
             print(remark, file=sys.stderr)
-    with ProgressBar(options.quiet) as progress:
+    with ProgressBar(options.quiet, "comparing") as progress:
         comparison = compare(
             task.X,
             task.y,

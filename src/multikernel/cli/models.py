@@ -8,6 +8,7 @@ import io
 import sys
 import warnings
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 def run_fit(options: argparse.Namespace) -> int:
     """Choose parameters, fit on all samples, write the model."""
+    from multikernel.cli.progress import ProgressBar
     from multikernel.cli.task import check_outputs, grid_of, memory_of, read_task, scale_remarks, steps_of
     from multikernel.compare.interruption import Interruption
     from multikernel.compare.stacks import make_scaler
@@ -52,7 +54,7 @@ def run_fit(options: argparse.Namespace) -> int:
             from sklearn.pipeline import Pipeline
 
             model = Pipeline([("scale", scaler), ("model", model)])
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), ProgressBar(options.quiet, f"fitting {method.title}"):
             warnings.filterwarnings("ignore", "columns of kernel", UserWarning)  # remarked on above
             model.fit(task.X, task.y)
         interruption.check()  # a fit that was interrupted returns what it has: not to be kept as a model
@@ -91,22 +93,27 @@ def _method(options: argparse.Namespace) -> Method:
 
 def _tuned(method: Method, task: Task, grid: Any, prepared: Mapping[str, Any], options: argparse.Namespace) -> Choice:
     """Parameters chosen by validation on folds of all samples; ``prepared`` says how kernels are."""
+    from multikernel.cli.progress import ProgressBar
     from multikernel.compare.scores import METRICS, r_squared
     from multikernel.compare.stacks import training_stack
-    from multikernel.compare.tuning import Choice, candidates, choose, inner_folds
+    from multikernel.compare.tuning import Choice, candidates, choose, inner_folds, n_fits
     from multikernel.gram import gram_stack
 
     tried = candidates(method, grid)
     if len(tried) == 1:
         return Choice(tried[0])
     X: Any = task.X
-    if isinstance(task.kernels, str):
-        checks = "raise" if options.psd == "raise" else "ignore"
-        X = gram_stack(X, memory=prepared["memory"], psd=checks)
-    stack = training_stack(X, task.kernels, scale=task.scale, **prepared)
     folds = inner_folds(task.y, options.inner_cv, options.seed, regression=options.regression)
     score = r_squared if options.regression else METRICS[options.scoring]
-    return choose(method, tried, stack, task.y, folds, score=score)
+    what, total, done = "choosing parameters", n_fits(method, len(tried), len(folds)) - 1, count(1)
+    with ProgressBar(options.quiet, what, total) as progress:
+        if isinstance(task.kernels, str):
+            checks = "raise" if options.psd == "raise" else "ignore"
+            X = gram_stack(X, memory=prepared["memory"], psd=checks)
+        stack = training_stack(X, task.kernels, scale=task.scale, **prepared)
+        return choose(
+            method, tried, stack, task.y, folds, step=lambda: progress(what, next(done), total), score=score
+        )
 
 
 def _metadata(method: Method, task: Task, options: argparse.Namespace) -> dict[str, Any]:

@@ -14,6 +14,7 @@ collecting = gc.isenabled()
 gc.disable()
 try:
     from numba import njit
+    from numba.core import event
     from numba.core.caching import FunctionCache
     from numba.core.runtime import rtsys
 finally:
@@ -63,6 +64,24 @@ class Cache(FunctionCache):
             super().save_overload(sig, data)
         except OSError:
             remark()
+
+
+class Compilations(event.Listener):
+    """How many functions are being compiled."""
+
+    running = 0
+
+    def on_start(self, event: Any) -> None:
+        """One more."""
+        self.running += 1
+
+    def on_end(self, event: Any) -> None:
+        """One less."""
+        self.running -= 1
+
+
+compilations = Compilations()
+event.register("numba:compile", compilations)
 
 
 @cache
