@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
@@ -29,7 +29,7 @@ from multikernel import (
 from multikernel.clock import GRACE, OutOfTime, check, grace, late, left, time_limit
 from multikernel.columns import ColumnProblem
 from multikernel.estimators.cost import _seconds_per_row
-from multikernel.gram import LazyStack, base
+from multikernel.gram import LazyStack, LowRankStack, base
 from multikernel.inner import ridge
 from multikernel.inner.svm import CSVM
 from multikernel.inner.working_set import WorkingSet
@@ -93,6 +93,18 @@ def test_threads_inherit_the_limit_and_nothing_is_left_at_work(fake_clock):
     with time_limit(3.0), pytest.raises(OutOfTime):
         map_threads(work, [(k,) for k in range(100)], n_threads=2)
     assert 3 <= len(begun) <= 4
+
+
+@pytest.mark.parametrize("storage", ["lazy", "features"])
+def test_a_combined_kernel_is_written_block_by_block_under_the_clock(storage, fake_clock):
+    family = KernelFamily.fit([Linear(), Linear(columns=[10, 11])], X)
+    stack = LazyStack(family, X, memory=0) if storage == "lazy" else LowRankStack.from_family(family, X)
+    room = np.full((200, 200), np.nan)
+    with time_limit(0.0), pytest.raises(OutOfTime):
+        stack.combine([1.0, 2.0], out=room)
+    assert np.isnan(room).all()  # no time went into zeros
+    assert_allclose(stack.combine([1.0, 2.0], out=room), X @ X.T + 2.0 * X[:, 10:12] @ X[:, 10:12].T)
+    assert not stack.combine([0.0, 0.0], out=room).any()
 
 
 def test_an_interrupted_svm_leaves_a_feasible_alpha(fake_clock):

@@ -111,9 +111,10 @@ class GramStack(ABC):
         weights = self._check_weights(weights)
         used = np.flatnonzero(weights)
         total = self._room(dtype, out)
-        total.fill(0.0)
         if not len(used):
+            total.fill(0.0)
             return total
+        # no zeros first: fresh memory may take seconds to fill, block by block the clock is heard
         for indices, block in self.take(kernels=used).blocks():
             weighted_sum(block, weights[used], total[indices[0] : indices[-1] + 1])
         return total

@@ -84,12 +84,16 @@ class LowRankStack(GramStack):
 
     def combine(self, weights: ArrayLike, dtype: DTypeLike | None = None, out: NDArray | None = None) -> NDArray:
         weights = self._check_weights(weights)
-        total = self._room(dtype, out)
-        total.fill(0.0)
-        for k in np.flatnonzero(weights):
+        total, used = self._room(dtype, out), np.flatnonzero(weights)
+        if not len(used):
+            total.fill(0.0)
+        for position, k in enumerate(used):
             left, right = (f[k].astype(total.dtype, copy=False) for f in (self.row_features, self.column_features))
             for rows in self.take(kernels=[k]).row_blocks():
-                total[rows[0] : rows[-1] + 1] += (left[rows] * total.dtype.type(weights[k])) @ right.T
+                block = total[rows[0] : rows[-1] + 1]
+                product = (left[rows] * total.dtype.type(weights[k])) @ right.T
+                # no zeros first: fresh memory may take seconds to fill, block by block the clock is heard
+                np.add(block, product, out=block) if position else np.copyto(block, product)
         return total
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
