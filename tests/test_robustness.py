@@ -15,12 +15,15 @@ from sklearn.model_selection import cross_val_score
 from multikernel import (
     BestKernelClassifier,
     CGBoostClassifier,
+    CSKLClassifierCV,
     GMKLClassifier,
     KernelAverageClassifier,
     LPBetaClassifier,
     MKFDAClassifier,
+    MKFDAClassifierCV,
     MKLClassifier,
     ObscureClassifier,
+    SVRGMKLClassifier,
     UFOMKLClassifier,
 )
 from multikernel.cli import main
@@ -366,3 +369,72 @@ def test_missing_columns_are_told_in_one_line(names):
         KernelAverageClassifier([RBF(columns=wanted)]).fit(X if names else X.to_numpy(), np.arange(10) % 2)
     assert len(str(caught.value)) < 300
     assert "feature_names=" not in str(caught.value)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+@pytest.mark.parametrize("weight", [1e300, 1e155, 1e-300])
+def test_weights_whose_squares_are_no_numbers_are_refused(classifier, weight):
+    _, K, y = small_task()
+    with pytest.raises(ValueError, match=r"weights of samples and classes are from .* Scale them"):
+        classifier("precomputed").fit(K, y, sample_weight=np.full(len(y), weight))
+
+
+@pytest.mark.parametrize("classifier", [MKLClassifier, SVRGMKLClassifier, UFOMKLClassifier])
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("C", 10**400),
+        ("C", 1e60),
+        ("lam", np.inf),
+        ("lam", 10**400),
+        ("memory", np.inf),
+        ("n_jobs", "a"),
+        ("n_jobs", 0),
+    ],
+)
+def test_numbers_that_are_none_are_refused_by_name(classifier, parameter, value):
+    _, K, y = small_task()
+    if parameter not in classifier().get_params():
+        return
+    with pytest.raises(ValueError, match=f"^{parameter}=.*(must be|is beyond)"):
+        classifier("precomputed", **{parameter: value}).fit(K, y)
+
+
+@pytest.mark.parametrize("place", ["X", "y", "sample_weight", "K"])
+def test_masked_entries_are_not_read(place):
+    X, K, y = small_task()
+    given = {"X": X, "y": y, "sample_weight": np.ones(len(y))}
+    if place == "K":
+        given["X"] = np.ma.masked_array(K, mask=K > 2.0)
+    else:
+        given[place] = np.ma.masked_array(given[place], mask=np.zeros(given[place].shape, bool))
+        given[place][3] = np.ma.masked
+    model = MKLClassifier("precomputed" if place == "K" else [Linear(), RBF()])
+    with pytest.raises(ValueError, match=f"{'X' if place == 'K' else place} has .* masked entries"):
+        model.fit(**given)
+    with pytest.raises(ValueError, match="X has 1 masked entries"):
+        MKLClassifier([Linear()]).fit(X, y).predict(
+            np.ma.masked_array(X, mask=np.arange(X.size).reshape(X.shape) == 4)
+        )
+
+
+def test_sparse_matrices_of_pairs_are_read_or_refused_by_shape():
+    X, K, y = small_task()
+    sparse = MKLClassifier(["precomputed"]).fit(csr_array(K[:, :, 1]), y)
+    assert_allclose(sparse.objective_, MKLClassifier(["precomputed"]).fit(K[:, :, 1], y).objective_)
+    with pytest.raises(ValueError, match="fitted on a square matrix"):
+        MKLClassifier(["precomputed"]).fit(csr_array(X), y)
+
+
+@pytest.mark.parametrize("classifier", [BestKernelClassifier, CSKLClassifierCV, MKFDAClassifierCV])
+@pytest.mark.parametrize("test", [np.arange(15, 60), np.arange(-60, -20), np.arange(15, 30) + 0.5])
+def test_folds_of_other_samples_are_refused(classifier, test):
+    _, K, y = small_task()
+    with pytest.raises(ValueError, match="indices that are not of these 30 samples"):
+        classifier("precomputed", cv=[(np.arange(15), test)]).fit(K, y)
+
+
+def test_two_columns_of_one_name_are_told():
+    X, _, y = small_task()
+    with pytest.raises(ValueError, match="X has 2 columns of the name 'a': rename them"):
+        MKLClassifier([Linear()]).fit(pd.DataFrame(X, columns=["a", "b", "a"]), y)

@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from multikernel.estimators.callbacks import with_callbacks
-from multikernel.estimators.machine import NEGLIGIBLE, KernelMachine, Prepared, count_kernels, finite
+from multikernel.estimators.machine import NEGLIGIBLE, KernelMachine, Prepared, count_kernels, finite, sane_weights
 from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
 from multikernel.gram import GramStack
 from multikernel.state import Labels, attributes
@@ -87,7 +87,7 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
         weight = self._given_weights(sample_weight, stack)
         if self.class_weight is not None:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            weight = weight * factors[np.searchsorted(self.classes_, y)]
+            weight = sane_weights(weight * factors[np.searchsorted(self.classes_, y)])
         return weight
 
     # -- predict -----------------------------------------------------------------------------------------------

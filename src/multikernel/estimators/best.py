@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
+from multikernel.estimators.inputs import check_splits
 from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
@@ -137,7 +138,8 @@ class BestKernelClassifier(OneKernelClassifier):
         model._keep_interrupted = False  # a score of half a model would be worse than none
         score = check_scoring(model, self.scoring)
         scores = []
-        for train, test in check_cv(self._folds(labels), labels, classifier=True).split(labels, labels):
+        folds = check_cv(self._folds(labels), labels, classifier=True).split(labels, labels)
+        for train, test in check_splits(folds, len(labels)):
             if len(np.unique(labels[train])) < 2:
                 raise ValueError(
                     f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import _safe_split
 from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.cskl import CSKLClassifier
+from multikernel.estimators.inputs import check_splits
 from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.registry import register
 from multikernel.state import attributes
@@ -141,7 +142,7 @@ class CSKLClassifierCV(CSKLClassifier):
 
         from multikernel.estimators.path import cskl_path
 
-        splits = list(check_cv(self.cv, y, classifier=True).split(np.zeros(len(y)), y))
+        splits = check_splits(check_cv(self.cv, y, classifier=True).split(np.zeros(len(y)), y), len(y))
         plain, scores = self._plain(), []
         if self.exact and self.max_time is not None:  # a proof may take for ever
             plain.max_time = SHARE_OF_TIME * left() / (len(splits) * n_values)

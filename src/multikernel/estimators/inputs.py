@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import joblib
@@ -136,6 +136,8 @@ class KernelInput:
 
     def _given_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         """Validate X and y together; returns the square stack, and y."""
+        refuse_masked(X, "X")
+        refuse_masked(y, "y")
         if self.psd not in PSD_CHOICES:
             raise ValueError(f"psd={self.psd!r} is not one of {', '.join(map(repr, PSD_CHOICES))}.")
         if self._is_pairwise():
@@ -259,6 +261,7 @@ class KernelInput:
 
     def _test_stack(self, X: Any) -> GramStack:
         """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
+        refuse_masked(X, "X")
         if self._X is not None:
             _refuse_containers(X)
             X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
@@ -302,6 +305,13 @@ def digest(value: Any) -> str:
 def _refuse_containers(X: Any) -> None:
     """An error for what holds tables and is none, with what to do about it."""
     kind = type(X).__name__
+    if is_frame(X) and len(set(X.columns)) < len(X.columns):
+        names = list(X.columns)
+        first = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"X has {names.count(first)} columns of the name {first!r}: rename them, or pass X.to_numpy() and choose "
+            "columns by position."
+        )
     if hasattr(X, "obs_names") and hasattr(X, "mod"):
         raise TypeError(
             f"X is a {kind}: X, columns = join_views({{name: part.to_df() for name, part in X.mod.items()}}) makes a "
@@ -321,6 +331,34 @@ def _refuse_containers(X: Any) -> None:
         )
 
 
+def refuse_masked(values: Any, name: str) -> None:
+    """An error for arrays with masked entries, which would be read as if they were not masked."""
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} has {np.ma.count_masked(values)} masked entries, which kernels would read all the same: leave "
+            "those samples out, or impute with .filled(value)."
+        )
+
+
+def check_splits(splits: Iterable[Any], n_samples: int) -> list[tuple[NDArray, NDArray]]:
+    """The (train, test) pairs of ``cv``, after a check that all of them are positions of samples."""
+    checked = []
+    for train, test in splits:
+        for indices in (np.asarray(train), np.asarray(test)):
+            if indices.dtype == bool:
+                fits = indices.shape == (n_samples,)
+            else:
+                whole = indices.ndim == 1 and np.issubdtype(indices.dtype, np.integer)
+                fits = whole and -n_samples <= indices.min(initial=0) and indices.max(initial=0) < n_samples
+            if not fits:
+                raise ValueError(
+                    f"cv has a fold with indices that are not of these {n_samples} samples: give pairs of arrays "
+                    f"of whole numbers from 0 to {n_samples - 1}, or a number of folds."
+                )
+        checked.append((np.asarray(train), np.asarray(test)))
+    return checked
+
+
 def _refuse_nothing(shape: tuple[int, ...]) -> None:
     """An error for kernels or distances of no samples, or of no kernel."""
     if 0 in shape:
@@ -332,7 +370,10 @@ def _refuse_nothing(shape: tuple[int, ...]) -> None:
 
 def _as_pairs(X: Any) -> NDArray:
     """Distances as an array (n, m) or (n, m, F)."""
-    array = np.moveaxis(X.to_array(), 0, -1) if isinstance(X, GramStack) else np.asarray(X)
+    if isinstance(X, GramStack):
+        array = np.moveaxis(X.to_array(), 0, -1)
+    else:
+        array = X.toarray() if issparse(X) else np.asarray(X)
     if array.ndim not in (2, 3):
         raise ValueError(f"distances have shape {array.shape}: pass (n, n, F) or one matrix (n, n).")
     if not np.isfinite(array).all():

@@ -8,6 +8,7 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from multikernel.checkpoint import Checkpoint
 from multikernel.clock import OutOfTime, grace, time_limit
 from multikernel.combination import Combination, WeightedSum, combined_scores
 from multikernel.estimators.callbacks import CallbackSupport, session_callback
-from multikernel.estimators.inputs import KernelInput, digest
+from multikernel.estimators.inputs import KernelInput, digest, refuse_masked
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
 from multikernel.monitor import Result
@@ -34,6 +35,9 @@ NEGLIGIBLE = 1e-8
 
 # Of the time that is left, what a search may take that comes before the last fit: of parameters, of the best kernel.
 SHARE_OF_TIME = 0.8
+
+# C and weights of samples beyond this, or weights below its inverse, have squares that overflow or vanish.
+LARGEST = 1e50
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             raise ValueError(f"callback={self.callback!r} must be a function of a row of the history, or None.")
 
     def _check_max_time(self) -> None:
-        if self.max_time is not None and not (_is_number(self.max_time) and self.max_time > 0):
+        if self.max_time is not None and not (is_number(self.max_time) and self.max_time > 0):
             raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
 
     def _check_numbers(self) -> None:
@@ -173,8 +177,12 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(parameter.default, float) or name in self._more_than_numbers:
                 continue
-            if not _is_number(value) or (name != "p" and np.isinf(value)):
+            if not is_number(value) or (name != "p" and np.isinf(value)):
                 raise ValueError(f"{name}={value!r} must be a number, such as the default {parameter.default!r}.")
+            if name == "C" and value > LARGEST:
+                raise ValueError(f"C={float(value):g} is beyond {LARGEST:g}, where sums overflow: scale the kernels.")
+        if not isinstance(self.n_jobs, (numbers.Integral, NoneType)) or self.n_jobs == 0:
+            raise ValueError(f"n_jobs={self.n_jobs!r} must be a number of threads, -1 for all cores, or None for 1.")
         if not isinstance(self.max_iter, numbers.Integral):
             raise ValueError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")
 
@@ -182,7 +190,10 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         """Weights of samples as users gave them, ones by default."""
         if sample_weight is None:
             return np.ones(len(stack))
-        return np.array(_check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True))
+        refuse_masked(sample_weight, "sample_weight")
+        return sane_weights(
+            np.array(_check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True))
+        )
 
     def _checkpoint(self, signs: NDArray, weight: NDArray) -> Checkpoint | None:
         if self.checkpoint is None:
@@ -254,8 +265,26 @@ def intercept_of(result: Result, shape: tuple[int, ...]) -> NDArray[np.float64]:
     return np.zeros(shape) if result.intercept is None else np.asarray(result.intercept, dtype=np.float64)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def sane_weights(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights of samples, unless squares of them would overflow or vanish."""
+    used = weight[weight > 0.0]
+    if len(used) and not (used.max() <= LARGEST and used.min() >= 1.0 / LARGEST):
+        raise ValueError(
+            f"weights of samples and classes are from {used.min():g} to {used.max():g}: they must be zero, or from "
+            f"{1.0 / LARGEST:g} to {LARGEST:g}. Scale them, or leave samples out by a weight of zero."
+        )
+    return weight
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a real number that fits into a float."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+    return True
 
 
 def count_kernels(weights: NDArray) -> int:

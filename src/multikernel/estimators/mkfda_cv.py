@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import _safe_split
 from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.fisher import NORMALIZE, FisherClassifier
 from multikernel.estimators.grid import GridRun, HeldOut, progress
+from multikernel.estimators.inputs import check_splits
 from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.mkfda import MKFDAClassifier
 from multikernel.estimators.registry import register
@@ -187,7 +188,8 @@ class MKFDAClassifierCV(FisherClassifier):
         from sklearn.model_selection import check_cv  # slow to import, like metrics below
 
         X, y, weight = indexable(X, y, weight)
-        splits = list(check_cv(self.cv, y, classifier=True).split(X if np.ndim(X) == 2 else y, y))
+        splits = check_cv(self.cv, y, classifier=True).split(X if np.ndim(X) == 2 else y, y)
+        splits = check_splits(splits, len(y))
         folds = (self._fold(X, y, weight, train, test) for train, test in splits)
         return self._solve_grids(folds, ps, regs, len(splits))
 

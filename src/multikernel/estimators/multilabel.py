@@ -16,6 +16,7 @@ from multikernel.certificate import Certificate
 from multikernel.clock import OutOfTime
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.base import KernelSVMClassifier, Prepared
+from multikernel.estimators.inputs import check_splits
 from multikernel.estimators.label_input import is_sets, is_table, one_class_each, parse_labels
 from multikernel.estimators.machine import finite, intercept_of
 from multikernel.estimators.registry import register
@@ -306,7 +307,7 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
             return np.zeros(signs.shape[1])
         from sklearn.model_selection import check_cv  # slow to import
 
-        folds = list(check_cv(self.cv).split(signs))
+        folds = check_splits(check_cv(self.cv).split(signs), len(signs))
         scores = left_out_scores(problem, result.weights, result.alpha, folds, self.tol)
         return np.array([best_threshold(f, s, self.threshold) for f, s in zip(scores.T, signs.T)])
 

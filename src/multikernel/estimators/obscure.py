@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.base import KernelSVMClassifier, count_kernels
+from multikernel.estimators.machine import is_number
 from multikernel.estimators.registry import register
 from multikernel.estimators.stream import EVICTION, OnlineLearning
 from multikernel.estimators.tasks import Tasks
@@ -47,7 +48,7 @@ class GroupNormClassifier(KernelSVMClassifier):
         super()._check_parameters()
         if self.lam is None and not self.C > 0:
             raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
-        if self.lam is not None and not 0 < self.lam < np.inf:
+        if self.lam is not None and not (is_number(self.lam) and 0 < self.lam < np.inf):
             raise ValueError(f"lam={self.lam!r} must be positive and finite, or None to use C.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[GroupNormProblem]:

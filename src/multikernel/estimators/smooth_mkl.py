@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multikernel.estimators.machine import KernelMachine
+from multikernel.estimators.machine import KernelMachine, is_number
 from multikernel.gram import GramStack, parse_memory
 from multikernel.monitor import Result
 from multikernel.smooth import SmoothProblem
@@ -43,8 +43,8 @@ class SmoothMKL(KernelMachine):
             raise ValueError(f"p={self.p!r} must be at least 1: it is the norm of the kernel weights.")
         if self.lam is None and not self.C > 0:
             raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
-        if self.lam is not None and not self.lam > 0:
-            raise ValueError(f"lam={self.lam!r} must be positive, or None to use C.")
+        if self.lam is not None and not (is_number(self.lam) and 0 < self.lam < np.inf):
+            raise ValueError(f"lam={self.lam!r} must be positive and finite, or None to use C.")
         if self.loss not in self._losses:
             raise ValueError(f"loss={self.loss!r} is not known: use one of {', '.join(map(repr, self._losses))}.")
         if self.solver not in SOLVERS:

@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
+from multikernel.estimators.machine import sane_weights
 from multikernel.gram import GramStack, LazyStack, parse_memory
 from multikernel.groupnorm import GroupNormProblem
 from multikernel.losses import MulticlassHinge
@@ -246,7 +247,7 @@ def _weights_of(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     """Weights of samples, ones by default; all may be zero, which teaches nothing."""
     if sample_weight is not None and not np.any(sample_weight):
         return np.zeros(_num_samples(X))
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return sane_weights(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
 def _stacked(above: Any, below: Any) -> Any:

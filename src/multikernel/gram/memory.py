@@ -35,6 +35,8 @@ def parse_memory(memory: int | float | str | None) -> int:
         if match is None or unit not in UNITS:
             raise ValueError(f'memory={memory!r} is not a size: write bytes as a number, or a string like "2GB".')
         memory = float(match.group(1)) * UNITS[unit]
-    if not memory > 0:
-        raise ValueError(f"memory={memory!r} must be positive: give bytes as a number, or a string like '2GB'.")
+    if not 0 < memory < float("inf"):
+        raise ValueError(
+            f"memory={memory!r} must be positive and finite: give bytes as a number, or a string like '2GB'."
+        )
     return int(memory)

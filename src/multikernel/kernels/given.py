@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from multikernel.kernels.base import DistanceKernel, Kernel
 from multikernel.kernels.columns import take_columns
@@ -15,11 +16,15 @@ from multikernel.kernels.windows import Prepared, Rows, TrainingSet, Window
 from multikernel.state import Array, attributes
 
 
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if issparse(X) else np.asarray(X)
+
+
 class GivenValues(Quantity):
     """Rows of a matrix that the caller brings, or of slice f of a stack of shape (n, n_train, F)."""
 
     def prepare(self, X: Any, dtype: Any) -> Rows:
-        X = np.asarray(X)
+        X = _dense(X)
         return Rows(X if X.ndim == 2 else X[:, :, self.columns[0]])
 
     def compute(self, window: Window) -> np.ndarray:
@@ -27,7 +32,7 @@ class GivenValues(Quantity):
         return values.astype(window.X.dtype)
 
     def subset(self, X: Any, rows: np.ndarray) -> Any:
-        return np.asarray(X)[np.ix_(rows, rows)]
+        return _dense(X)[np.ix_(rows, rows)]
 
     def closed_form_mean(self, X: Prepared) -> float:
         return float(X.rows(self).data.mean(dtype=np.float64))
@@ -40,7 +45,7 @@ class PairwiseKernel(Kernel):
     _state = attributes(columns_=Array("iu", ("selected",), least=0))  # a matrix, if there are so many
 
     def _fit_columns(self, training: TrainingSet) -> None:
-        X = np.asarray(training.X)
+        X = _dense(training.X)
         if X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"kernel {self.label!r} is fitted on a square matrix of the training samples, "
