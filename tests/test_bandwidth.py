@@ -131,3 +131,9 @@ def test_bad_rules_are_refused(bad):
 def test_bandwidths_of_the_wrong_type_are_refused(bad):
     with pytest.raises(TypeError, match=r"kernel .*bandwidth="):
         RBF(bandwidth=bad).fit(X)
+
+
+def test_data_near_the_least_numbers_make_finite_kernels():
+    X = 1e-155 * np.random.default_rng(0).normal(size=(20, 4))
+    K = RBF(bandwidth="0.25*mean").fit(X)(X)
+    assert np.isfinite(K).all()

@@ -50,7 +50,7 @@ def parse_bandwidth(bandwidth: Any) -> tuple[float, str | None]:
 
 
 def fitted_bandwidth(bandwidth: Any, training: Any, quantity: Any) -> float:
-    """The number a bandwidth stands for on the training data; 1.0 where every distance is zero."""
+    """The number a bandwidth stands for on the training data; 1.0 where distances are zero."""
     factor, rule = parse_bandwidth(bandwidth)
     if rule is None:
         return factor
@@ -60,5 +60,6 @@ def fitted_bandwidth(bandwidth: Any, training: Any, quantity: Any) -> float:
             f"The bandwidth rule {bandwidth!r} gives {value} on the training data: X has NaN, infinite or "
             "overflowing values. Impute or rescale them first."
         )
-    # identical samples: every width gives the same constant kernel, so any positive number will do
-    return factor * value if value > 0 else 1.0
+    # identical samples: every width gives the same constant kernel, so any positive number will do;
+    # distances that are zero but for a few bits have no inverse
+    return factor * value if factor * value >= np.finfo(float).tiny else 1.0
