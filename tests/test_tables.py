@@ -95,6 +95,10 @@ def test_new_samples_are_read_by_the_names_of_the_model(tmp_path):
         (["a,b,y", "1,2,0", "3,,1", "5,NA,0", "1,1,1"], r"2 values are missing .* column 'b', row 1"),
         (["a,b,y", "1,2,0", "3,inf,1", "5,1,0", "1,1,1"], r"1 values are missing or not finite.* 'b', row 1"),
         (["a,b,y", "1,2,0", "3,red,1", "5,1,0", "1,1,1"], r"'b' is not numeric: row 1 .* 'red'.*--drop b"),
+        (
+            ["a,b,y", "1,2,0", f"3,{'x' * 10**5},1", "5,1,0", "1,1,1"],
+            r"row 1 .* 'x{60}'\. Leave it out with --drop b",
+        ),
         (["a,b,y", "1,2,0", "3,4,0"], r"only one class \(0\) in 2 rows"),
         (["a,b,y", "1,2,0.5", "3,4,1"], r"looks continuous \(0.5\)"),
         (["a,b,y", "1,2,0", "3,4,", "3,4,1"], r"'y' is missing in 1 of 3 rows, first in row 1"),

@@ -428,7 +428,7 @@ def _refuse_text(source: str, name: str, block: np.ndarray) -> None:
             float(value)
         except ValueError:
             raise DataError(
-                f"{source}: column {name!r} is not numeric: row {row} (counted from 0) holds {str(value)!r}. "
+                f"{source}: column {name!r} is not numeric: row {row} (counted from 0) holds {str(value)[:60]!r}. "
                 f"Leave it out with --drop {name}, or encode it as numbers"
             ) from None
     raise DataError(f"{source}: column {name!r} is not numeric. Leave it out with --drop {name}")
