@@ -331,3 +331,19 @@ def test_fits_are_logged_for_those_who_ask_and_for_nobody_else(caplog, capfd):
     with caplog.at_level("INFO", logger="multikernel"):
         KernelAverageClassifier([RBF()]).fit(X, y)
     assert "KernelAverageClassifier, problem 2: converged" in caplog.text
+
+
+def test_a_solver_that_no_longer_moves_its_gap_is_stopped():
+    class Stuck:
+        def certificate(self, weights, alpha):
+            return Certificate(primal=1.0, dual=max(0.5, 0.9 - alpha[0]))
+
+    monitor = Monitor(Stuck(), tol=1e-6)
+    monitor.patience = 10
+    gaps_fall = [1.0 / k for k in range(3, 8)]
+    rounds = 0
+    while not monitor(np.ones(1), np.array([gaps_fall[min(rounds, 4)]])):
+        rounds += 1
+        assert rounds < 100
+    assert rounds == 14
+    assert monitor.result().stopped == "rounding"

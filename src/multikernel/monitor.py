@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from multikernel.certificate import Certificate
 from multikernel.clock import OutOfTime, grace, late
 
+# A gap that is at least this share of an earlier one is the same.
+SAME_GAP = 0.99
 UNKNOWN = Certificate(float("nan"), float("nan"))
 
 
@@ -122,6 +124,8 @@ class Monitor:
         self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None
         self.current: tuple[NDArray, NDArray] | None = None
+        self.patience: int | None = None  # iterations that may leave the gap as it is; None: all
+        self._stuck_at = float("inf"), 0  # the gap when it last fell, and the iteration
         self.resumable = False  # whether there is a checkpoint to keep state for
         self.overdue: Callable[[], bool] = lambda: False  # whether it is time to write it
         self.write: Callable[[], None] = lambda: None
@@ -249,9 +253,18 @@ class Monitor:
             self.stopped = "callback" if self.stopped == "iterations" else self.stopped
         elif self.max_time is not None and self._elapsed >= self.max_time:
             self.stopped = "time"
+        elif self._stalled():
+            self.stopped = "rounding"
         else:
             return False
         return True
+
+    def _stalled(self) -> bool:
+        """Whether so many iterations as ``patience`` allows have hardly moved the gap."""
+        gap = self.certificate.relative_gap
+        if not gap >= SAME_GAP * self._stuck_at[0]:  # nor is there a gap to watch if it is not a number
+            self._stuck_at = gap, len(self.history)
+        return self.patience is not None and len(self.history) - self._stuck_at[1] >= self.patience
 
     def _keep(self, solution: tuple[NDArray, NDArray], certificate: Certificate) -> None:
         """Make a solution the best, and find its intercept while its scores are known: later it costs a pass."""

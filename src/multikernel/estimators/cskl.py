@@ -17,6 +17,7 @@ from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
 from multikernel.monitor import Result
 from multikernel.solvers.capped import CAPPED_SOLVERS
+from multikernel.solvers.catalogue import PATIENCE
 from multikernel.solvers.continuation import CappedProblem, follow
 from multikernel.solvers.exact import SelectionProblem, exact_selection
 from multikernel.state import REAL, Anything, Maybe, attributes
@@ -225,6 +226,7 @@ class CSKLClassifier(KernelSVMClassifier):
                 start = problem.weight_set.weights(start[0]), start[1]
             exact_selection(problem, monitor, start, max_iter=self.max_iter, **self._options())
             return
+        monitor.patience = PATIENCE + problem.n_kernels
         if start is not None:
             weights, alpha = start[0], problem.inner.repair(start[1])
             if not problem.holds(weights):

@@ -18,7 +18,7 @@ from multikernel.groups import parse_groups
 from multikernel.inner import CSVM, LabelSVMs, NuSVM
 from multikernel.minmax import MinMaxProblem
 from multikernel.monitor import Result
-from multikernel.solvers.catalogue import find_solver
+from multikernel.solvers.catalogue import PATIENCE, find_solver
 from multikernel.solvers.group_newton import group_newton
 from multikernel.solvers.mirror_descent import mirror_descent
 from multikernel.vskl import VSKLProblem
@@ -213,6 +213,7 @@ class MKLClassifier(KernelSVMClassifier):
         return [MinMaxProblem(stack, inner, LpBall(self.p), memory) for inner in inners]
 
     def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
+        monitor.patience = PATIENCE + problem.n_kernels
         if self.groups is not None:
             run = GROUP_SOLVERS[self.solver]
         else:

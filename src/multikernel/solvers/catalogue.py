@@ -36,6 +36,10 @@ class Solver:
     one_task: bool = False
 
 
+# Iterations, and as many again as there are kernels, that may leave the gap as it is before a solver is stopped.
+PATIENCE = 25
+
+
 SOLVERS = {
     "simplemkl": Solver(simplemkl, largest=1.0),
     "silp": Solver(silp),
