@@ -438,3 +438,11 @@ def test_two_columns_of_one_name_are_told():
     X, _, y = small_task()
     with pytest.raises(ValueError, match="X has 2 columns of the name 'a': rename them"):
         MKLClassifier([Linear()]).fit(pd.DataFrame(X, columns=["a", "b", "a"]), y)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_kernels_whose_squares_are_no_numbers_are_refused(classifier):
+    _, K, y = small_task()
+    K[3, 3, 0] = 1.7e308
+    with pytest.raises(ValueError, match=r"has entries of 1\.7e\+308, too large to add up or square: scale it"):
+        classifier("precomputed").fit(K, y)

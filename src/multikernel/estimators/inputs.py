@@ -25,6 +25,9 @@ from multikernel.normalization import Normalization
 from multikernel.state import COUNT, Keyed, Labels, Maybe, attributes, flags, optional, part, positions, reals, table
 from multikernel.warning import warn_user
 
+# The largest entry of a kernel that sums of squares can take.
+LARGEST = 1e100
+
 
 class KernelInput:
     """Mixin of all estimators: makes training stacks, and stacks of new samples against training samples.
@@ -152,6 +155,12 @@ class KernelInput:
             self._clipped, stack = fit_clip(stack)
         diagonal = stack.diagonal()
         self._largest = diagonal.max(axis=1, initial=0.0)
+        if (self._largest > LARGEST).any():
+            k = int(self._largest.argmax())
+            raise ValueError(
+                f"kernel {stack.names[k]!r} has entries of {self._largest[k]:.3g}, too large to add up or square: "
+                "scale it, or the data that it is made of."
+            )
         # a handful of samples may look alike by chance; and entries are bounded by the diagonal in PSD kernels only
         self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10) & (self.psd == "raise")
         return stack, y
