@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from multikernel import clock, datasets
+from multikernel import datasets
+from multikernel.runtime import clock
 
 # derandomize: the same examples on every run, so that a failure is a change of the code;
 # deadline: the first call of a compiled function takes seconds, which says nothing about the function
@@ -19,16 +19,16 @@ hypothesis.settings.register_profile("deterministic", derandomize=True, deadline
 hypothesis.settings.load_profile("deterministic")
 
 
-# Files whose tests depend on the processor: solvers, kernels and the matrices between them.
-NUMERICAL = re.compile(
-    r"test_(cgboost|gram|kernels|losses|lpbeta|minmax|mkl_solvers|normalization|references|svm|vskl|weight_sets)"
-)
+# Folders whose tests depend on the processor: solvers, kernels and the matrices between them.
+NUMERICAL = {"kernels", "gram", "svm", "problems", "solvers"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark numerical tests, so that ``-m numerical`` runs them under other processors and versions."""
     for item in items:
-        if NUMERICAL.match(item.path.name):
+        if item.path.name == "test_references.py" or (
+            item.path.parent.name in NUMERICAL and "tests" in item.path.parts
+        ):
             item.add_marker(pytest.mark.numerical)
 
 

@@ -18,9 +18,9 @@ import time
 import numpy as np
 
 from multikernel import CGBoostClassifier, KernelAverageClassifier, LPBetaClassifier, datasets
-from multikernel.margins import MarginProblem
-from multikernel.monitor import Monitor
-from multikernel.solvers.lp_beta import lp_beta
+from multikernel.problems.lpbeta import MarginProblem
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.lpbeta import lp_beta
 
 CASES = ("flower17", "simulated-400-7")
 MODELS = {

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel import CSKLClassifier, MKLClassifier, cskl_path
 from multikernel.gram import gram_stack
 from multikernel.kernels import RBF
-from multikernel.solvers.capped import CAPPED_SOLVERS
+from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
 
 
 def samples(data: str, n: int) -> tuple[np.ndarray, np.ndarray]:

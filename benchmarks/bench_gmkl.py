@@ -26,13 +26,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from multikernel import GMKLClassifier, KernelAverageClassifier, datasets
-from multikernel.generalized import GeneralizedProblem, as_rule, prepared
 from multikernel.gram import DenseStack
-from multikernel.inner import CSVM
 from multikernel.kernels import RBF, KernelFamily
-from multikernel.monitor import Monitor
-from multikernel.regularizers import as_regularizer
-from multikernel.solvers import spg
+from multikernel.problems.gmkl import GeneralizedProblem, as_rule, prepared
+from multikernel.problems.regularizers import as_regularizer
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers import gmkl as spg
+from multikernel.svm import CSVM
 
 
 def median_seconds(repeats: int, function, *arguments):

@@ -16,10 +16,10 @@ import time
 import numpy as np
 
 from multikernel import MKLClassifier
-from multikernel.combination import WeightedSum, one_kernel
 from multikernel.gram import gram_stack, parse_memory
-from multikernel.inner.svm import CSVM
+from multikernel.gram.combination import WeightedSum, one_kernel
 from multikernel.kernels import RBF, KernelFamily
+from multikernel.svm.binary import CSVM
 
 
 def peak_bytes() -> int:

@@ -20,13 +20,13 @@ import numpy as np
 from scipy.linalg import lapack
 
 from multikernel import MKFDAClassifierCV, datasets
-from multikernel.fda import FDAProblem, fda_system
 from multikernel.gram import DenseStack
-from multikernel.inner.fda import RegularizedFDA, fisher_targets
-from multikernel.monitor import Monitor
-from multikernel.normalization import Normalization
-from multikernel.solvers.fda import FDA_SOLVERS, solve_fda
-from multikernel.weight_sets import LpBall
+from multikernel.gram.normalization import Normalization
+from multikernel.problems.fisher import FDAProblem, fda_system
+from multikernel.problems.fisher_system import RegularizedFDA, fisher_targets
+from multikernel.problems.weight_sets import LpBall
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.fisher.catalogue import FDA_SOLVERS, solve_fda
 
 CASES = ("flower17", "simulated-680-39", "simulated-2000-7", "simulated-2000-39")
 

@@ -25,8 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import ObscureClassifier, datasets
 from multikernel.kernels import RBF, Linear, Polynomial
-from multikernel.solvers.obscure import Search
-from multikernel.solvers.table import KernelRows
+from multikernel.solvers.common.score_table import KernelRows
+from multikernel.solvers.obscure.obscure import Search
 
 
 def quadrants() -> list[list[int]]:

@@ -24,12 +24,12 @@ from sklearn.svm import SVC  # noqa: E402
 
 from multikernel import datasets  # noqa: E402
 from multikernel.gram import DenseStack  # noqa: E402
-from multikernel.groupnorm import GroupNormProblem  # noqa: E402
-from multikernel.losses import MulticlassHinge  # noqa: E402
-from multikernel.monitor import Monitor  # noqa: E402
-from multikernel.solvers.obscure import obscure, pegasos  # noqa: E402
-from multikernel.solvers.sdca import sdca  # noqa: E402
-from multikernel.solvers.table import ScoreTable  # noqa: E402
+from multikernel.problems.losses.hinge import MulticlassHinge  # noqa: E402
+from multikernel.problems.obscure import GroupNormProblem  # noqa: E402
+from multikernel.runtime.monitor import Monitor  # noqa: E402
+from multikernel.solvers.common.score_table import ScoreTable  # noqa: E402
+from multikernel.solvers.obscure.obscure import obscure, pegasos  # noqa: E402
+from multikernel.solvers.obscure.sdca import sdca  # noqa: E402
 from multikernel.solvers.ufo import ufo  # noqa: E402
 
 GOALS = {1.05: 0.00658, 4 / 3: 0.00301}

@@ -20,8 +20,8 @@ from sklearn.datasets import make_classification
 from sklearn.svm import SVC
 
 from multikernel import datasets
-from multikernel.certificate import Certificate
-from multikernel.inner import CSVM, LabelSVMs
+from multikernel.problems.certificate import Certificate
+from multikernel.svm import CSVM, LabelSVMs
 
 
 def median_seconds(function, repeats: int) -> tuple[float, object]:

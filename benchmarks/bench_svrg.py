@@ -33,11 +33,11 @@ from sklearn.preprocessing import StandardScaler  # noqa: E402
 from multikernel import SVRGMKLClassifier, datasets  # noqa: E402
 from multikernel.gram import DenseStack, LowRankStack  # noqa: E402
 from multikernel.kernels import RBF, KernelFamily, Nystroem  # noqa: E402
-from multikernel.monitor import Monitor  # noqa: E402
-from multikernel.smooth import SmoothProblem  # noqa: E402
-from multikernel.smooth_losses import LogisticLoss, SoftmaxLoss  # noqa: E402
-from multikernel.solvers.svrg import lbfgs, svrg, svrg_alone  # noqa: E402
-from multikernel.solvers.svrg_paper import svrg_paper  # noqa: E402
+from multikernel.problems.losses.smooth import LogisticLoss, SoftmaxLoss  # noqa: E402
+from multikernel.problems.svrg import SmoothProblem  # noqa: E402
+from multikernel.runtime.monitor import Monitor  # noqa: E402
+from multikernel.solvers.printed.svrg import svrg_paper  # noqa: E402
+from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone  # noqa: E402
 
 SOLVERS = {"auto": svrg, "svrg": svrg_alone, "lbfgs": lbfgs, "paper": svrg_paper}
 

@@ -14,8 +14,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import MKLClassifier
+from multikernel.inspection import ConvergenceDisplay
 from multikernel.kernels import RBF
-from multikernel.plotting import ConvergenceDisplay
 
 X, y = load_breast_cancer(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)

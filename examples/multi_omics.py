@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from multikernel import MKLClassifier
 from multikernel.datasets import data_home, make_views
-from multikernel.kernels import RBF
-from multikernel.views import join_views
+from multikernel.kernels import RBF, join_views
 
 parts = {"train": ("mrna", "mirna", "protein"), "test": ("mrna", "mirna")}
 if data_home() is not None:

@@ -14,15 +14,15 @@ import cvxpy as cp
 import numpy as np
 from mkl_problems import make_kernels
 
-from multikernel.certificate import Certificate
-from multikernel.generalized import GeneralizedProblem
 from multikernel.gram import DenseStack
-from multikernel.inner import CSVM, NuSVM
-from multikernel.minmax import MinMaxProblem
-from multikernel.monitor import Monitor
-from multikernel.solvers.newton import newton
-from multikernel.vskl import VSKLProblem
-from multikernel.weight_sets import LpBall
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.gmkl import GeneralizedProblem
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.vskl import VSKLProblem
+from multikernel.problems.weight_sets import LpBall
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.mkl.newton import newton
+from multikernel.svm import CSVM, NuSVM
 
 REAL, EPS = np.longdouble, np.finfo(np.float64).eps
 

@@ -25,32 +25,32 @@ from references import (
     worst_label_bracket,
 )
 
-from multikernel.certificate import Certificate
 from multikernel.datasets import make_kernel_problem
-from multikernel.fda import DenseSystem, FDAProblem
-from multikernel.generalized import GeneralizedProblem, SumOfKernels
 from multikernel.gram import DenseStack
-from multikernel.groupnorm import GroupNormProblem, group_norm
-from multikernel.inner import CSVM, LabelSVMs, NuSVM
-from multikernel.inner.fda import RegularizedFDA, fisher_targets
-from multikernel.losses import MulticlassHinge
-from multikernel.minmax import MinMaxProblem
-from multikernel.monitor import Monitor
-from multikernel.multilabel import WorstLabelProblem
-from multikernel.regression_losses import HuberLoss, SquaredLoss
-from multikernel.regularizers import L1, Entropy, SquaredL2
-from multikernel.smooth import SmoothProblem
-from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SquaredHinge
-from multikernel.solvers.fda import solve_fda
-from multikernel.solvers.group_newton import group_newton
-from multikernel.solvers.label_cuts import label_level
-from multikernel.solvers.newton import newton
-from multikernel.solvers.sdca import sdca
-from multikernel.solvers.spg import spectral_gradient
-from multikernel.solvers.svrg import svrg
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.fisher import DenseSystem, FDAProblem
+from multikernel.problems.fisher_system import RegularizedFDA, fisher_targets
+from multikernel.problems.gmkl import GeneralizedProblem, SumOfKernels
+from multikernel.problems.losses.hinge import MulticlassHinge
+from multikernel.problems.losses.regression import HuberLoss, SquaredLoss
+from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SquaredHinge
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.multilabel import WorstLabelProblem
+from multikernel.problems.obscure import GroupNormProblem, group_norm
+from multikernel.problems.regularizers import L1, Entropy, SquaredL2
+from multikernel.problems.svrg import SmoothProblem
+from multikernel.problems.vskl import VSKLProblem
+from multikernel.problems.weight_sets import CappedSimplex, LpBall
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.fisher.catalogue import solve_fda
+from multikernel.solvers.gmkl import spectral_gradient
+from multikernel.solvers.mkl.newton import newton
+from multikernel.solvers.multilabel.level import label_level
+from multikernel.solvers.obscure.sdca import sdca
+from multikernel.solvers.svrg.svrg import svrg
 from multikernel.solvers.ufo import ufo
-from multikernel.vskl import VSKLProblem
-from multikernel.weight_sets import CappedSimplex, LpBall
+from multikernel.solvers.vskl.newton import group_newton
+from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 MEMORY = 1 << 28
 K, SIGNS, C = make_kernels(n=24)

@@ -26,7 +26,7 @@ from multikernel_experiments.tables import csv_table, score_text, tables
 
 from multikernel.cli import main
 from multikernel.compare.scores import accuracy
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 from multikernel.kernels import RBF
 
 N_CLASSES, PER_CLASS = 3, 24

@@ -25,7 +25,7 @@ from multikernel_experiments.summary import write_summary
 from multikernel_experiments.tables import tables
 
 from multikernel.cli import main
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 
 SMALL = StandIns(size=6)
 

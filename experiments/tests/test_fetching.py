@@ -21,7 +21,7 @@ from multikernel_experiments.download import download
 from multikernel_experiments.standins import MAKERS
 
 from multikernel.cli import main
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SUM = hashlib.sha256(CONTENT).hexdigest()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.datasets import data_home
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 
 
 class MissingArray(DataError):
@@ -150,7 +150,7 @@ def from_kernels(K: NDArray, names: Sequence[str], train: NDArray, test: NDArray
 
 def normalized(stacks: tuple[Any, Any], steps: Any) -> tuple[Any, Any]:
     """Both stacks, normalised with the statistics of the first."""
-    from multikernel.normalization import Normalization
+    from multikernel.gram.normalization import Normalization
 
     normalization = Normalization(steps)
     return normalization.fit_apply(stacks[0]), normalization.apply(stacks[1])
@@ -196,7 +196,7 @@ def unfold(upper: NDArray, n: int) -> NDArray:
 
 def joined(archive: Mapping[str, NDArray], names: Sequence[str]) -> tuple[NDArray, dict[str, slice]]:
     """Views side by side, each flattened to columns; returns X and where each view's columns are."""
-    from multikernel.views import join_views
+    from multikernel.kernels.views import join_views
 
     views = {name: np.asarray(archive[name], dtype=np.float32) for name in names}
     return join_views({name: view.reshape(len(view), -1) for name, view in views.items()})

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from multikernel.files import write_text
+from multikernel.io.files import write_text
 
 
 class Cells:

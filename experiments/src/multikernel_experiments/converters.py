@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 
 Arrays = dict[str, NDArray]
 MFEAT_VIEWS = ("fac", "fou", "kar", "mor", "pix", "zer")

@@ -13,7 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from multikernel.files import DataError, write_text
+from multikernel.io.files import DataError, write_text
 
 BLOCK = 1 << 20
 Progress = Callable[[int, int | None], None]

@@ -55,7 +55,7 @@ class Entry:
         """The registered method, with this title, these parameters and this grid."""
         import multikernel.estimators  # noqa: F401 (methods register themselves)
         from multikernel.estimators.registry import available
-        from multikernel.files import DataError, near_matches
+        from multikernel.io.files import DataError, near_matches
 
         known = available()
         if self.method not in known:

@@ -12,7 +12,7 @@ from typing import Any
 
 from multikernel.compare.interruption import Interruption
 from multikernel.datasets import data_home
-from multikernel.files import DataError, atomic_write, write_text
+from multikernel.io.files import DataError, atomic_write, write_text
 from multikernel_experiments.archives import Archives
 from multikernel_experiments.cells import Cells
 from multikernel_experiments.computer import machine
@@ -92,7 +92,7 @@ def reproduce(
 
 def _context(protocol: Protocol, archives: Archives, quick: bool) -> dict[str, Any]:
     """What all cells of a run depend on."""
-    from multikernel.versions import multikernel_version
+    from multikernel.io.versions import multikernel_version
 
     files = archives.require(protocol.name, protocol.files)
     return {"protocol": protocol.name, "files": files, "version": multikernel_version(), "quick": quick}
@@ -100,7 +100,7 @@ def _context(protocol: Protocol, archives: Archives, quick: bool) -> dict[str, A
 
 def _empty(protocol: Protocol, archives: Archives, *, quick: bool, jobs: int, command: str) -> Results:
     """Results in which nothing has been done yet."""
-    from multikernel.versions import all_versions
+    from multikernel.io.versions import all_versions
 
     return Results(
         protocol,

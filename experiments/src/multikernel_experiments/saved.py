@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from multikernel.files import DataError, write_text
+from multikernel.io.files import DataError, write_text
 from multikernel_experiments.protocol import Protocol
 from multikernel_experiments.results import Results
 

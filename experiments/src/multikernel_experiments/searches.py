@@ -21,8 +21,8 @@ def candidates_for(method: Method, task: Task, score: Score, step: Callable[[], 
 
     Discriminant analysis goes through p and λ with warm starts; LP-β trains its SVMs once for all ν.
     """
+    from multikernel.estimators.fisher import MKFDAClassifier
     from multikernel.estimators.lpbeta import LPBetaClassifier
-    from multikernel.estimators.mkfda import MKFDAClassifier
 
     if task.folds and method.estimator is MKFDAClassifier and "reg" in method.grid:
         search = _discriminants
@@ -36,7 +36,7 @@ def candidates_for(method: Method, task: Task, score: Score, step: Callable[[], 
 
 
 def _discriminants(method: Method, task: Task, score: Score, step: Callable[[], None]) -> Candidates:
-    from multikernel.estimators.mkfda_cv import MKFDAClassifierCV
+    from multikernel.estimators.fisher_cv import MKFDAClassifierCV
 
     search = MKFDAClassifierCV(
         "precomputed",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multikernel.files import DataError, atomic_write
+from multikernel.io.files import DataError, atomic_write
 from multikernel_experiments import converters
 from multikernel_experiments.download import Progress, download
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 from multikernel_experiments.archives import Archives
 
 REVISION = 4  # of what is made here: kept results depend on it

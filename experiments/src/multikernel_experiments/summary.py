@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multikernel.compare.table import seconds
-from multikernel.files import DataError, atomic_write, write_text
+from multikernel.io.files import DataError, atomic_write, write_text
 from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Protocol
 from multikernel_experiments.remarks import about_times, remarks
 from multikernel_experiments.results import Results

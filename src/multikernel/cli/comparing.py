@@ -75,7 +75,7 @@ def _test_size(options: argparse.Namespace, n_samples: int) -> float | None:
 def _finish(comparison, options: argparse.Namespace) -> int:
     """Print and write what was found, if anything was."""
     from multikernel.compare.table import text_table
-    from multikernel.files import write_text
+    from multikernel.io.files import write_text
     from multikernel.report import write_report
 
     anything = comparison.best() is not None

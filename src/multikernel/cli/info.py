@@ -14,7 +14,7 @@ from multikernel.compare.results import finite
 
 def run_info(options: argparse.Namespace) -> int:
     """Describe a model, a data file, or the installation."""
-    from multikernel.tables.formats import READERS
+    from multikernel.io.tables.formats import READERS
 
     if options.file is None:
         facts = _installation()
@@ -33,7 +33,7 @@ def _installation() -> dict[str, Any]:
     import multikernel.estimators  # noqa: F401 (methods register themselves)
     from multikernel.cli.task import family_names
     from multikernel.estimators.registry import available
-    from multikernel.versions import all_versions
+    from multikernel.io.versions import all_versions
 
     return {
         "versions": all_versions(),
@@ -43,7 +43,7 @@ def _installation() -> dict[str, Any]:
 
 
 def _data(path: str) -> dict[str, Any]:
-    from multikernel.tables import read_table
+    from multikernel.io.tables import read_table
 
     table = read_table(path)
     blocks = {}
@@ -65,7 +65,7 @@ def _data(path: str) -> dict[str, Any]:
 def _model(path: str) -> dict[str, Any]:
     from multikernel.cli.models import steps_of_model
     from multikernel.compare.trial import relative_gap, weight_shares
-    from multikernel.persistence import load, read_manifest
+    from multikernel.io.models import load, read_manifest
 
     manifest = read_manifest(path)
     *transformers, model = steps_of_model(load(path))

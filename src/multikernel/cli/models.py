@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multikernel.cli.parser import UsageError, known_names
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 
 if TYPE_CHECKING:
     from multikernel.cli.task import Task
     from multikernel.compare.tuning import Choice
     from multikernel.estimators.registry import Method
-    from multikernel.tables import Table
+    from multikernel.io.tables import Table
 
 
 def run_fit(options: argparse.Namespace) -> int:
@@ -29,7 +29,7 @@ def run_fit(options: argparse.Namespace) -> int:
     from multikernel.cli.task import check_outputs, grid_of, memory_of, read_task, scale_remarks, steps_of
     from multikernel.compare.interruption import Interruption
     from multikernel.compare.stacks import make_scaler
-    from multikernel.persistence import save
+    from multikernel.io.models import save
 
     method = _method(options)
     grid, steps, memory = grid_of(options), steps_of(options), memory_of(options)
@@ -137,8 +137,8 @@ def _metadata(method: Method, task: Task, options: argparse.Namespace) -> dict[s
 def run_predict(options: argparse.Namespace) -> int:
     """Predict, write a csv file or print it, report accuracy where labels are known."""
     from multikernel.cli.task import check_outputs
-    from multikernel.files import write_text
-    from multikernel.persistence import load, read_manifest
+    from multikernel.io.files import write_text
+    from multikernel.io.models import load, read_manifest
 
     check_outputs({"--output": options.output}, {"MODEL": [options.model], "--data": options.data})
     metadata = read_manifest(options.model)["metadata"]
@@ -193,7 +193,7 @@ def _remarks(quiet: bool):
 
 def _read_new(options: argparse.Namespace, metadata: dict[str, Any]) -> Table:
     """The files of new samples, joined as those of the training samples were."""
-    from multikernel.tables import read_tables
+    from multikernel.io.tables import read_tables
 
     files = metadata.get("files") or []
     if len(options.data) != max(len(files), 1):
@@ -209,7 +209,7 @@ def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
     """What the model needs of a table."""
     from sklearn.utils import get_tags
 
-    from multikernel.tables import read_features, read_test_kernels
+    from multikernel.io.tables import read_features, read_test_kernels
 
     estimator = steps_of_model(model)[-1]
     if not get_tags(estimator).input_tags.pairwise:
@@ -224,7 +224,7 @@ def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
 
 def _known_labels(table: Table, metadata: dict[str, Any], n_samples: int) -> np.ndarray | None:
     """Labels of new samples, if the files have them."""
-    from multikernel.tables.dataset import labels_if_present
+    from multikernel.io.tables.dataset import labels_if_present
 
     target = metadata.get("target")
     if not target:
@@ -235,7 +235,7 @@ def _known_labels(table: Table, metadata: dict[str, Any], n_samples: int) -> np.
 def _with_self_similarity(kernels: np.ndarray, table: Table, model: Any) -> Any:
     """Kernels of shape (m, n, F) between new and training samples, with k(x, x) of the new ones if it is known."""
     from multikernel.gram import DenseStack
-    from multikernel.tables.precomputed import self_similarities
+    from multikernel.io.tables.precomputed import self_similarities
 
     n_new, _, n_kernels = kernels.shape
     similarity = self_similarities(table, n_kernels, n_new)

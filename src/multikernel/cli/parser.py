@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from multikernel.versions import multikernel_version
+from multikernel.io.versions import multikernel_version
 
 
 class UsageError(Exception):
@@ -352,7 +352,7 @@ def numbers(text: str, option: str) -> list[float]:
 
 def known_names(text: str, choices: Sequence[str], what: str) -> list[str]:
     """Names separated by commas, each one of ``choices``; else a `UsageError` suggests the nearest."""
-    from multikernel.files import near_matches
+    from multikernel.io.files import near_matches
 
     names = [part.strip() for part in text.split(",")]
     for name in names:

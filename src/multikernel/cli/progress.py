@@ -94,7 +94,7 @@ class LastMessage(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.text = ""
-        self._logger = logging.getLogger("multikernel.session")
+        self._logger = logging.getLogger("multikernel.runtime.session")
 
     def listen(self) -> None:
         """Begin to listen."""

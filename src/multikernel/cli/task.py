@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multikernel.cli.parser import UsageError, known_names, numbers
-from multikernel.files import DataError
+from multikernel.io.files import DataError
 
 if TYPE_CHECKING:
-    from multikernel.tables import Dataset
+    from multikernel.io.tables import Dataset
 
 # kernels that need more than columns of numbers cannot be described on the command line
 _NOT_FROM_COLUMNS = ("pyramid", "distance", "precomputed")
@@ -66,7 +66,7 @@ def read_task(options: argparse.Namespace) -> Task:
     """The task that the data and kernel options describe; the embedded digits without a file."""
     if not options.data:
         return _embedded(options)
-    from multikernel.tables import read_dataset
+    from multikernel.io.tables import read_dataset
 
     families = known_names(options.kernels, family_names(), "kernel")
     bandwidths = [f"{m:g}*mean" if m != 1 else "mean" for m in numbers(options.bandwidths, "--bandwidths")]
@@ -127,7 +127,7 @@ def _refuse_for_matrices(options: argparse.Namespace, distances: bool) -> None:
 
 def parse_views(texts: list[str]) -> dict[str, str]:
     """Selectors by view name, or a `UsageError`."""
-    from multikernel.tables import parse_view
+    from multikernel.io.tables import parse_view
 
     views: dict[str, str] = {}
     for text in texts:
@@ -202,7 +202,7 @@ def _check_output(path: str) -> None:
 
 def steps_of(options: argparse.Namespace) -> list[str] | None:
     """Steps of normalisation in the order given, or a `UsageError`."""
-    from multikernel.normalization import STEPS
+    from multikernel.gram.normalization import STEPS
 
     if options.normalize is None:
         return None

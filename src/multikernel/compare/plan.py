@@ -13,10 +13,10 @@ from multikernel.compare.scores import METRICS, Score
 from multikernel.compare.stacks import split_stacks
 from multikernel.compare.tuning import Split, candidates, configured, n_fits, validates_itself
 from multikernel.estimators.registry import Method
-from multikernel.files import DataError, near_matches
+from multikernel.io.files import DataError, near_matches
 
 if TYPE_CHECKING:
-    from multikernel.normalization import Steps
+    from multikernel.gram.normalization import Steps
 
 
 @dataclass(frozen=True)

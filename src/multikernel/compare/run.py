@@ -19,7 +19,7 @@ from multikernel.compare.trial import Trial
 from multikernel.compare.tuning import Split, inner_folds
 
 if TYPE_CHECKING:
-    from multikernel.normalization import Steps
+    from multikernel.gram.normalization import Steps
 
 # ratio of the largest to the smallest class from which a remark is due
 UNBALANCED = 3
@@ -104,7 +104,7 @@ def compare(
         Seed of the splits.
     normalize : str, list, dict or None
         Normalisation of the kernels, fitted on the training samples of each split; see
-        :class:`~multikernel.normalization.Normalization`.
+        :class:`~multikernel.gram.Normalization`.
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
         Score by which parameters are chosen and methods ranked; all three are computed. "roc_auc" is the mean over
         the classes, each against the rest.
@@ -196,7 +196,7 @@ def _how(plan: Plan, cv: int | Sequence[Split], test_size: float | None) -> str:
 
 def _empty(plan: Plan, cv: int | Sequence[Split], test_size: float | None) -> Comparison:
     """A comparison in which nothing has been done yet."""
-    from multikernel.versions import all_versions
+    from multikernel.io.versions import all_versions
 
     names = plan.kernel_names()
     by = "" if plan.scoring == "accuracy" else f" of {HEADS[plan.scoring]}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multikernel.normalization import Normalization, Steps
+from multikernel.gram.normalization import Normalization, Steps
 
 SCALES = ("standard", "robust")
 
@@ -48,7 +48,7 @@ def split_stacks(
     scale : {"standard", "robust"} or None
         What to do with columns, before kernels see them.
     psd : {"raise", "clip", "ignore"}
-    normalize : as for `~multikernel.normalization.Normalization`
+    normalize : as for `~multikernel.gram.Normalization`
     memory : as for `~multikernel.gram.gram_stack`
     """
     from multikernel.gram.clip import apply_clip, fit_clip

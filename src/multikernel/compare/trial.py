@@ -14,13 +14,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import confusion_matrix
 
-from multikernel.combination import NotApplicable
 from multikernel.compare.memory import peak_memory
 from multikernel.compare.results import KernelResult, MethodResult
 from multikernel.compare.scores import Score, accuracy
 from multikernel.compare.tuning import Split, choose, make_on_stack
 from multikernel.estimators.registry import Method
-from multikernel.files import DataError
+from multikernel.gram.combination import NotApplicable
+from multikernel.io.files import DataError
 
 # of each of three classes: enough to run through everything that gets compiled
 WARM_UP_SAMPLES = 20

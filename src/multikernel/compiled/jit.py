@@ -7,7 +7,7 @@ from collections.abc import Callable, Set
 from functools import cache, partial
 from typing import Any
 
-from multikernel.warning import warn_user
+from multikernel.runtime.warnings import warn_user
 
 # So many objects come in that the collector would look through all that were there: a third of the time.
 collecting = gc.isenabled()

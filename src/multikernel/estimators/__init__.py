@@ -5,10 +5,10 @@ from multikernel.estimators.best import BestKernelClassifier
 from multikernel.estimators.cgboost import CGBoostClassifier
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.cskl_cv import CSKLClassifierCV
+from multikernel.estimators.fisher import MKFDAClassifier
+from multikernel.estimators.fisher_cv import MKFDAClassifierCV
 from multikernel.estimators.gmkl import GMKLClassifier
 from multikernel.estimators.lpbeta import LPBetaClassifier
-from multikernel.estimators.mkfda import MKFDAClassifier
-from multikernel.estimators.mkfda_cv import MKFDAClassifierCV
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.estimators.multilabel import MultilabelMKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier

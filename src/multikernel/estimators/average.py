@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.clock import OutOfTime
-from multikernel.combination import (
+from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.registry import register
+from multikernel.estimators.tasks import Tasks
+from multikernel.gram import GramStack, parse_memory
+from multikernel.gram.checks import check_matrix
+from multikernel.gram.combination import (
     Combination,
     CombinedKernel,
     GeometricMean,
@@ -19,13 +23,9 @@ from multikernel.combination import (
     WeightedSum,
     one_kernel,
 )
-from multikernel.estimators.base import KernelSVMClassifier
-from multikernel.estimators.registry import register
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
-from multikernel.gram.checks import check_matrix
-from multikernel.inner.svm import CSVM
-from multikernel.solvers.single import OneKernelProblem, single_svm
+from multikernel.runtime.clock import OutOfTime
+from multikernel.solvers.average import OneKernelProblem, single_svm
+from multikernel.svm.binary import CSVM
 
 PRODUCT_ADVICE = (
     "It is positive semi-definite for infinitely divisible kernels such as RBF, Laplacian and exponential χ²; "
@@ -91,7 +91,7 @@ class KernelAverageClassifier(OneKernelClassifier):
         Factor of C for each class.
     normalize : str, list, dict or None
         Normalisation of the kernels, fitted on training data: "center", "cosine", "trace", "variance", a chain of
-        them, or one per kernel; see :class:`~multikernel.normalization.Normalization`.
+        them, or one per kernel; see :class:`~multikernel.gram.Normalization`.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite. A geometric mean that is not is an error
         in any case.

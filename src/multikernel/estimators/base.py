@@ -1,125 +1,312 @@
-"""What classifiers on several kernels share: binary tasks, labels, decisions."""
+"""What estimators on several kernels share, whatever they predict: sessions, fitted attributes, scores."""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import numbers
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from multikernel.estimators.callbacks import with_callbacks
-from multikernel.estimators.machine import NEGLIGIBLE, KernelMachine, Prepared, count_kernels, finite, sane_weights
-from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
+from multikernel.estimators.callbacks import CallbackSupport, session_callback
+from multikernel.estimators.inputs import KernelInput, digest, refuse_masked
+from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
-from multikernel.state import Labels, attributes
+from multikernel.gram.combination import Combination, WeightedSum, combined_scores
+from multikernel.io.state import Either, attributes, positions, reals
+from multikernel.runtime.checkpoint import Checkpoint
+from multikernel.runtime.clock import OutOfTime, grace, time_limit
+from multikernel.runtime.monitor import Result
+from multikernel.runtime.session import Session
 
-__all__ = ["NEGLIGIBLE", "KernelSVMClassifier", "Prepared", "count_kernels"]
+# Parameters that do not decide what a fit computes, given its kernels: a checkpoint may be resumed with others.
+RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels"}
+
+# Weights below this share of the largest count as zero.
+NEGLIGIBLE = 1e-8
+
+# Of the time that is left, what a search may take that comes before the last fit: of parameters, of the best kernel.
+SHARE_OF_TIME = 0.8
+
+# C and weights of samples beyond this, or weights below its inverse, have squares that overflow or vanish.
+LARGEST = 1e50
 
 
-class KernelSVMClassifier(ClassifierMixin, KernelMachine):
-    """Base class: a classifier made of binary SVM problems on combined kernels.
+@dataclass(frozen=True)
+class Prepared:
+    """What a fit starts from: training kernels, tasks, and the weight of each sample."""
 
-    A subclass says what its problems are (``_problems``), how one is solved (``_solve``), and how the kernels are
-    combined at prediction (``_combination``).
+    stack: GramStack
+    tasks: Tasks
+    sample_weight: NDArray[np.float64]
+
+
+class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
+    """Base class: scores that are linear in combined kernels, found by solving one or several problems.
+
+    A subclass says what a fit starts from (``_prepare``), what its problems are (``_problems``), how one is solved
+    (``_solve``), and how the kernels are combined at prediction (``_combination``).
     """
 
-    C: Any
-    multi_class: str
-    class_weight: Any
-    _state = attributes(classes_=Labels("classes", text=False))
+    tol: float
+    max_iter: int
+    max_time: float | None
+    n_jobs: int | None
+    verbose: Any
+    callback: Any
+    checkpoint: Any
+    warm_start: bool
+    _keep_interrupted = True  # whether Ctrl-C leaves a model; if not, it is passed on
+    _more_than_numbers: tuple[str, ...] = ()  # parameters with a float for default that may be something else
+    _state = attributes(
+        *("objective_", "dual_gap_", "history_", "n_iter_", "converged_", "n_kernels_"),
+        support_=positions("support", below="samples"),
+        dual_coef_=reals("tasks", "support"),
+        intercept_=reals("tasks"),
+        weights_=Either(reals("kernels"), reals("tasks", "kernels")),
+    )
 
     def _sizes(self) -> dict[str, int]:
-        n = len(self.classes_)
-        n_tasks = 1 if n == 2 else n if self.multi_class == "ovr" else n * (n - 1) // 2
-        return {**super()._sizes(), "classes": n, "tasks": n_tasks}
+        return {**super()._sizes(), "tasks": 1}
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if any(
+            kept is not None and not np.array_equal(kept, self.support_) for kept in (self._support, self._columns)
+        ):
+            raise ValueError("support_ is not what was kept")
+        self._check_parameters()
+
+    @abstractmethod
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+        """Validate parameters and data, and build the training kernels."""
+
+    @abstractmethod
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
+        """One problem per binary task (alpha of shape (n,)), or one for all T tasks (alpha of shape (n, T))."""
+
+    @abstractmethod
+    def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
+        """Solve one problem under its monitor."""
+
+    def _combination(self, weights: NDArray) -> Combination:
+        return WeightedSum(weights)
 
     # -- fit -------------------------------------------------------------------------------------------------
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
-        """Fit the classifier; the class docstring has the objective.
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Prepare, solve and store, with callbacks, the clock and what an earlier fit found."""
+        with self._in_time():
+            previous = self._previous_solution() if self.warm_start else None
+            with grace():
+                prepared = self._prepare(X, y, sample_weight)
+                problems = self._problems(prepared.stack, prepared.tasks, prepared.sample_weight)
+            with session_callback(self, X, y) as callback:
+                starts = _matching(previous, prepared.tasks.signs.shape, prepared.stack.n_kernels)
+                self._run(prepared, starts, callback, problems)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
-            Training samples, or the kernels between them.
-        y : array-like of shape (n,)
-            Labels: numbers or strings.
-        sample_weight : array-like of shape (n,), optional
-            Factor of C for each sample.
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """The limit of ``max_time``, and an error in words if there is no model when it is over."""
+        self._check_max_time()
+        try:
+            with time_limit(self.max_time):
+                yield
+        except OutOfTime:
+            if self.max_time is None:  # the limit is somebody else's
+                raise
+            raise TimeoutError(
+                f"{type(self).__name__} had no model yet when max_time={self.max_time:g} s were over: making the "
+                "kernels, or what must come before a first solution, takes longer. Give it more time, fewer samples "
+                "or kernels, or kernels with explicit features such as Nystroem(rank=200)."
+            ) from None
 
-        Returns
-        -------
-        self : object
-        """
-        self._fit(X, y, sample_weight)
-        return self
+    def _run(
+        self,
+        prepared: Prepared,
+        previous: Any = None,
+        callback: Any = None,
+        problems: Sequence[Any] | None = None,
+    ):
+        """Solve the problems, from the solution ``previous`` if there is one, and store the result."""
+        stack, tasks, weight = prepared.stack, prepared.tasks, prepared.sample_weight
+        problems = self._problems(stack, tasks, weight) if problems is None else problems
+        session = Session(
+            self.tol,
+            max_time=self.max_time,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            callback=callback,
+            checkpoint=self._checkpoint(tasks.signs, weight),
+            keep_interrupted=self._keep_interrupted,
+            title=type(self).__name__,
+        )
+        results = session.run(problems, self._solve, _starts(previous, len(problems)))
+        with grace():
+            self._make_attributes(problems, results)
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
-        """Validate parameters and data, and build the training kernels."""
-        self._check_parameters()
-        stack, y = self._given_stack(X, y)
-        tasks = self._tasks(y)
-        weight = self._weights_of_samples(sample_weight, stack, y)
-        return Prepared(self._training_kernels(stack, weight), tasks, weight)
-
-    def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
-        """What the problems are made of: the normalised kernels."""
-        return self._normalized(stack)
+    def _make_attributes(self, problems: Sequence[Any], results: list[Result]) -> None:
+        """Make fitted attributes of the solutions."""
+        self._store(results, [intercept_of(r, r.alpha.shape[1:]) for r in results])
 
     def _check_parameters(self) -> None:
-        if self.multi_class not in MULTI_CLASS:
-            raise ValueError(f'multi_class={self.multi_class!r} is not known: use "ovr" or "ovo".')
-        super()._check_parameters()
+        self._check_numbers()
+        if not self.tol > 0:
+            raise ValueError(f"tol={self.tol!r} must be positive: it is a relative duality gap, such as 1e-3.")
+        if not self.max_iter >= 1:
+            raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
+        self._check_max_time()
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback={self.callback!r} must be a function of a row of the history, or None.")
 
-    def _tasks(self, y: Any) -> Tasks:
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            only = self.classes_.tolist()[0]
-            raise ValueError(f"y holds one class only, {only!r}: a classifier needs samples of at least 2 classes.")
-        return Tasks(self.classes_[codes], binary_signs(codes, len(self.classes_), self.multi_class))
+    def _check_max_time(self) -> None:
+        if self.max_time is not None and not (is_number(self.max_time) and self.max_time > 0):
+            raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
 
-    def _weights_of_samples(self, sample_weight: Any, stack: GramStack, y: NDArray) -> NDArray[np.float64]:
-        weight = self._given_weights(sample_weight, stack)
-        if self.class_weight is not None:
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            weight = sane_weights(weight * factors[np.searchsorted(self.classes_, y)])
-        return weight
+    def _check_numbers(self) -> None:
+        """Parameters whose default is a float must be finite (p need not be), ``max_iter`` whole."""
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if not isinstance(parameter.default, float) or name in self._more_than_numbers:
+                continue
+            if not is_number(value) or (name != "p" and np.isinf(value)):
+                raise ValueError(f"{name}={value!r} must be a number, such as the default {parameter.default!r}.")
+            if name == "C" and value > LARGEST:
+                raise ValueError(f"C={float(value):g} is beyond {LARGEST:g}, where sums overflow: scale the kernels.")
+        if not isinstance(self.n_jobs, (numbers.Integral, NoneType)) or self.n_jobs == 0:
+            raise ValueError(f"n_jobs={self.n_jobs!r} must be a number of threads, -1 for all cores, or None for 1.")
+        if not isinstance(self.max_iter, numbers.Integral):
+            raise ValueError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")
+
+    def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:
+        """Weights of samples as users gave them, ones by default."""
+        if sample_weight is None:
+            return np.ones(len(stack))
+        refuse_masked(sample_weight, "sample_weight")
+        return sane_weights(
+            np.array(_check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True))
+        )
+
+    def _checkpoint(self, signs: NDArray, weight: NDArray) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        given = {k: digest(v) for k, v in self.get_params(deep=False).items() if k not in RUN_PARAMETERS}
+        kernels = self.__dict__.pop("_kernels_digest")
+        return Checkpoint(self.checkpoint, digest([type(self).__name__, given, signs, weight, kernels]))
+
+    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
+        coefficients = np.column_stack([result.alpha for result in results]).T
+        self.support_ = np.flatnonzero(coefficients.any(axis=0))
+        self.dual_coef_ = coefficients[:, self.support_]
+        self.intercept_ = np.concatenate([np.atleast_1d(b) for b in intercepts]).astype(np.float64)
+        objectives = np.array([result.certificate.primal for result in results])
+        gaps = np.array([result.certificate.gap for result in results])
+        one = len(results) == 1
+        self.objective_ = float(objectives[0]) if one else objectives
+        self.dual_gap_ = float(gaps[0]) if one else gaps
+        self.history_ = [row for result in results for row in result.history]
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.converged_ = all(result.converged for result in results)
+        self.weights_ = self._weights_of(results)
+        self.n_kernels_ = count_kernels(self.weights_)
+        self._keep_training_rows(self.support_)
+
+    def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
+        """Weights shared by all problems, shape (F,); a subclass may return one row per task, shape (T, F)."""
+        return np.array(results[0].weights, dtype=np.float64)
+
+    def _previous_solution(self) -> tuple[NDArray, NDArray] | None:
+        """Weights and full alpha (T, n) of an earlier fit."""
+        if not hasattr(self, "dual_coef_"):
+            return None
+        alpha = np.zeros((len(self.dual_coef_), self._n_train))
+        alpha[:, self.support_] = self.dual_coef_
+        return self.weights_, alpha
 
     # -- predict -----------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Confidence scores: shape (n,) for two classes (positive: ``classes_[1]``), else (n, M).
+    def _task_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the tasks, shape (n, T)."""
+        check_is_fitted(self)
+        stack = self._test_stack(X)
+        if self.weights_.ndim == 2:  # each task has a kernel of its own
+            return np.einsum("tf,fmt->mt", self.weights_, stack.apply(self.dual_coef_.T)) + self.intercept_
+        return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
 
-        Parameters
-        ----------
-        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
-            New samples, or the kernels between them and all training samples.
-        """
-        return class_scores(finite(self._task_scores(X)), len(self.classes_), self.multi_class)
+    def _contributions(self, X: Any) -> NDArray[np.float64]:
+        """What each kernel adds to the scores, shape (m, F, T); ``intercept_`` is not in it."""
+        check_is_fitted(self)
+        shares = self._test_stack(X).apply(self.dual_coef_.T)
+        weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_.T[:, None, :]
+        return np.moveaxis(weights * shares, 0, 1)
 
-    def predict(self, X: Any) -> NDArray:
-        """Predicted labels, shape (m,); ``X`` as for ``decision_function``."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
 
-    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
-        """What each kernel adds to each decision.
+def finite(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The scores, unless some are not numbers."""
+    wrong = np.count_nonzero(~np.isfinite(scores).reshape(len(scores), -1).all(axis=1))
+    if wrong:
+        raise ValueError(
+            f"the scores of {wrong} of {len(scores)} samples are too large for numbers: kernels or coefficients are. "
+            'Scale the kernels, with normalize="variance" or before fitting.'
+        )
+    return scores
 
-        Parameters
-        ----------
-        X : as for ``decision_function``
 
-        Returns
-        -------
-        contributions : ndarray of shape (m, F), or (m, F, T) for T binary tasks
-            Summed over the kernels and with ``intercept_`` added, these are the scores of the binary tasks: for
-            two classes and for one-vs-rest the decision function itself.
-        """
-        shares = self._contributions(X)
-        return shares[:, :, 0] if len(self.classes_) == 2 else shares
+def intercept_of(result: Result, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The intercept that came with a result; zeros of that shape if time was up before it was known."""
+    return np.zeros(shape) if result.intercept is None else np.asarray(result.intercept, dtype=np.float64)
+
+
+def sane_weights(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights of samples, unless squares of them would overflow or vanish."""
+    used = weight[weight > 0.0]
+    if len(used) and not (used.max() <= LARGEST and used.min() >= 1.0 / LARGEST):
+        raise ValueError(
+            f"weights of samples and classes are from {used.min():g} to {used.max():g}: they must be zero, or from "
+            f"{1.0 / LARGEST:g} to {LARGEST:g}. Scale them, or leave samples out by a weight of zero."
+        )
+    return weight
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a real number that fits into a float."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+    return True
+
+
+def count_kernels(weights: NDArray) -> int:
+    """Kernels with a weight above 1e-8 of the largest, in any row of ``weights``."""
+    largest = np.atleast_2d(weights).max(axis=0)
+    return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
+
+
+def _matching(
+    previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int], n_kernels: int
+) -> tuple[NDArray, NDArray] | None:
+    """An earlier solution if it was of as many samples, tasks and kernels; ``shape`` is (n, T)."""
+    if previous is None or previous[1].shape != shape[::-1] or previous[0].shape[-1] != n_kernels:
+        return None
+    return previous
+
+
+def _starts(previous: tuple[NDArray, NDArray] | None, n_problems: int) -> list[Any] | None:
+    """Starts for the problems out of an earlier solution: weights (F,) or (T, F), and alpha (T, n)."""
+    if previous is None:
+        return None
+    weights, alpha = previous
+    if n_problems != len(alpha):
+        return [(weights, alpha.T)] if weights.ndim == 1 else None
+    return [(weights if weights.ndim == 1 else weights[t], alpha[t]) for t in range(len(alpha))]

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
+from multikernel.estimators.base import SHARE_OF_TIME
 from multikernel.estimators.inputs import check_splits
-from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
-from multikernel.monitor import Result
-from multikernel.state import attributes, positions
-from multikernel.warning import warn_user
+from multikernel.io.state import attributes, positions
+from multikernel.runtime.clock import OutOfTime, left, time_limit
+from multikernel.runtime.monitor import Result
+from multikernel.runtime.warnings import warn_user
 
 
 @register("best", title="Best single kernel SVM", grid={"C": C_GRID}, order=3)

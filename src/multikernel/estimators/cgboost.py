@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.columns import ColumnProblem
-from multikernel.estimators.base import count_kernels
-from multikernel.estimators.expansions import ExpansionClassifier
-from multikernel.estimators.machine import intercept_of
+from multikernel.estimators.base import intercept_of
+from multikernel.estimators.classifier import count_kernels
+from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
 from multikernel.gram.base import format_bytes
-from multikernel.inner.labels import LabelSVMs
-from multikernel.monitor import Result
-from multikernel.solvers.cg_boost import cg_boost
+from multikernel.problems.cgboost import ColumnProblem
+from multikernel.runtime.monitor import Result
+from multikernel.solvers.cgboost import cg_boost
+from multikernel.svm.labels import LabelSVMs
 
 C_GRID = (1e-3, 1e-2, 0.1, 1.0, 10.0)
 
@@ -49,7 +49,7 @@ class CGBoostClassifier(ExpansionClassifier):
     class_weight : dict, "balanced" or None
         Factor of C for each class.
     normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.normalization.Normalization`.
+        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.gram.Normalization`.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite. The problem is convex with any symmetric
         kernel, so "ignore" is safe here.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from multikernel.clock import left
 from multikernel.gram import LazyStack, parse_memory
+from multikernel.runtime.clock import left
 
 # Samples from which it is worth a look, rows that are timed, and seconds that need no warning.
 MANY, ROWS, PATIENCE = 5000, 32, 600.0

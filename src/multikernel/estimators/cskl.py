@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.average import C_GRID
-from multikernel.estimators.base import KernelSVMClassifier
+from multikernel.estimators.classifier import KernelSVMClassifier
 from multikernel.estimators.mkl import WEIGHTS, checked_options, svm_problems
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
-from multikernel.monitor import Result
-from multikernel.solvers.capped import CAPPED_SOLVERS
-from multikernel.solvers.catalogue import PATIENCE
-from multikernel.solvers.continuation import CappedProblem, follow
-from multikernel.solvers.exact import SelectionProblem, exact_selection
-from multikernel.state import REAL, Anything, Maybe, attributes
-from multikernel.weight_sets import CappedSimplex
+from multikernel.io.state import REAL, Anything, Maybe, attributes
+from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.runtime.monitor import Result
+from multikernel.solvers.cskl.continuation import CappedProblem, follow
+from multikernel.solvers.cskl.exact import SelectionProblem, exact_selection
+from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
+from multikernel.solvers.mkl.catalogue import PATIENCE
 
 
 @register("cskl", title="CSKL, t = F/2", grid={"C": C_GRID}, order=14)
@@ -69,7 +69,7 @@ class CSKLClassifier(KernelSVMClassifier):
         Factor of C for each class.
     normalize : str, list, dict or None
         Normalisation of the kernels, fitted on training data; see
-        :class:`~multikernel.normalization.Normalization`.
+        :class:`~multikernel.gram.Normalization`.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite.
     tol : float

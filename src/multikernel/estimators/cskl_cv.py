@@ -10,14 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
-from multikernel.clock import OutOfTime, left, time_limit
 from multikernel.estimators.average import C_GRID
+from multikernel.estimators.base import SHARE_OF_TIME
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.inputs import check_splits
-from multikernel.estimators.machine import SHARE_OF_TIME
 from multikernel.estimators.registry import register
-from multikernel.state import attributes
-from multikernel.warning import warn_user
+from multikernel.io.state import attributes
+from multikernel.runtime.clock import OutOfTime, left, time_limit
+from multikernel.runtime.warnings import warn_user
 
 
 @register("cskl-cv", title="CSKL, t by cross-validation", grid={"C": C_GRID}, order=15)

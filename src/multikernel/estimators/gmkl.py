@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.blas import one_blas_thread
-from multikernel.combination import combined_scores
 from multikernel.estimators.average import C_GRID, PRODUCT_ADVICE
-from multikernel.estimators.base import KernelSVMClassifier
+from multikernel.estimators.classifier import KernelSVMClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
-from multikernel.generalized import AtParameters, GeneralizedProblem, SumOfKernels, as_rule, prepared
 from multikernel.gram import GramStack, parse_memory
 from multikernel.gram.checks import check_matrix
-from multikernel.inner import CSVM, LabelSVMs
+from multikernel.gram.combination import combined_scores
+from multikernel.io.state import attributes
 from multikernel.kernels import RBF, Kernel, default_kernels
-from multikernel.monitor import Result
-from multikernel.regularizers import as_regularizer
-from multikernel.solvers.spg import spectral_gradient
-from multikernel.state import attributes
+from multikernel.problems.gmkl import AtParameters, GeneralizedProblem, SumOfKernels, as_rule, prepared
+from multikernel.problems.regularizers import as_regularizer
+from multikernel.runtime.blas import one_blas_thread
+from multikernel.runtime.monitor import Result
+from multikernel.solvers.gmkl import spectral_gradient
+from multikernel.svm import CSVM, LabelSVMs
 
 
 @register("gmkl", title="Generalised MKL", grid={"C": C_GRID}, order=60)
@@ -54,10 +54,10 @@ class GMKLClassifier(KernelSVMClassifier):
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     combination : {"sum", "product"} or object
         K(d). An object has ``combine(stack, d)``, the kernel, and ``gradient(stack, d, alpha)``, its derivative
-        between alpha; see :class:`~multikernel.generalized.KernelRule`.
+        between alpha; see :class:`~multikernel.problems.gmkl.KernelRule`.
     regularizer : {"l1", "l2", "entropy"} or object
         r(d): Σ d_k, ½ Σ d_k², Σ d_k log d_k, or an object with ``value(d)`` and ``gradient(d)``; see
-        :class:`~multikernel.regularizers.Regularizer`.
+        :class:`~multikernel.problems.regularizers.Regularizer`.
     reg : float
         Weight of the penalty, positive. The larger, the smaller the parameters.
     C : float

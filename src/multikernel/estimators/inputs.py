@@ -12,18 +12,30 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from multikernel.clock import OutOfTime
 from multikernel.estimators.cost import remark_on_cost
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.build import fit_family
 from multikernel.gram.checks import PSD_CHOICES, check_sampled, check_test_stack, check_training_stack
 from multikernel.gram.clip import apply_clip, fit_clip
+from multikernel.gram.normalization import Normalization
+from multikernel.io.state import (
+    COUNT,
+    Keyed,
+    Labels,
+    Maybe,
+    attributes,
+    flags,
+    optional,
+    part,
+    positions,
+    reals,
+    table,
+)
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
 from multikernel.kernels.scales import remark_on_scales
-from multikernel.normalization import Normalization
-from multikernel.state import COUNT, Keyed, Labels, Maybe, attributes, flags, optional, part, positions, reals, table
-from multikernel.warning import warn_user
+from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.warnings import warn_user
 
 # The largest entry of a kernel that sums of squares can take.
 LARGEST = 1e100
@@ -330,13 +342,13 @@ def _refuse_containers(X: Any) -> None:
         raise TypeError(f"X is an {kind}: pass X.to_df(), or a layer as an array.")
     if isinstance(X, Mapping) and not issparse(X):
         raise TypeError(
-            f"X is a {kind} of {len(X)} tables: X, columns = multikernel.views.join_views(X) makes one of them, and "
-            "kernel_grid(columns) kernels on each."
+            f"X is a {kind} of {len(X)} tables: X, columns = multikernel.kernels.join_views(X) makes one of them, "
+            "and kernel_grid(columns) kernels on each."
         )
     if isinstance(X, (list, tuple)) and any(getattr(part, "ndim", 0) == 2 for part in X):
         raise ValueError(
             f'X is a {kind} of {len(X)} matrices. Kernels: kernels="precomputed" and gram_stack(X), in '
-            "cross_val_score, too. Tables: multikernel.views.join_views(X)."
+            "cross_val_score, too. Tables: multikernel.kernels.join_views(X)."
         )
 
 

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.clock import OutOfTime, left, time_limit
-from multikernel.estimators.base import count_kernels
-from multikernel.estimators.expansions import ExpansionClassifier
-from multikernel.estimators.machine import SHARE_OF_TIME
+from multikernel.estimators.base import SHARE_OF_TIME
+from multikernel.estimators.classifier import count_kernels
+from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
-from multikernel.machines import KernelMachines, held_out_folds, kernel_machines, price_grids
-from multikernel.margins import MarginProblem
-from multikernel.monitor import Result
-from multikernel.session import Session
-from multikernel.solvers.lp_beta import lp_beta
-from multikernel.state import attributes, flags, positions, reals
-from multikernel.warning import warn_user
+from multikernel.io.state import attributes, flags, positions, reals
+from multikernel.problems.lpbeta import MarginProblem
+from multikernel.runtime.clock import OutOfTime, left, time_limit
+from multikernel.runtime.monitor import Result
+from multikernel.runtime.session import Session
+from multikernel.runtime.warnings import warn_user
+from multikernel.solvers.lpbeta import lp_beta
+from multikernel.svm.held_out import KernelMachines, held_out_folds, kernel_machines, price_grids
 
 C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 NU_GRID = (0.05, 0.2, 0.5, 0.8)
@@ -76,7 +76,7 @@ class LPBetaClassifier(ExpansionClassifier):
     class_weight : dict, "balanced" or None
         Factor of the sample weights for each class.
     normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.normalization.Normalization`.
+        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.gram.Normalization`.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite.
     svm_tol : float

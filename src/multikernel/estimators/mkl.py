@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.average import C_GRID
-from multikernel.estimators.base import KernelSVMClassifier
+from multikernel.estimators.classifier import KernelSVMClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
-from multikernel.groups import parse_groups
-from multikernel.inner import CSVM, LabelSVMs, NuSVM
-from multikernel.minmax import MinMaxProblem
-from multikernel.monitor import Result
-from multikernel.solvers.catalogue import PATIENCE, find_solver
-from multikernel.solvers.group_newton import group_newton
-from multikernel.solvers.mirror_descent import mirror_descent
-from multikernel.vskl import VSKLProblem
-from multikernel.weight_sets import LpBall
+from multikernel.problems.groups import parse_groups
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.vskl import VSKLProblem
+from multikernel.problems.weight_sets import LpBall
+from multikernel.runtime.monitor import Result
+from multikernel.solvers.mkl.catalogue import PATIENCE, find_solver
+from multikernel.solvers.vskl.mirror_descent import mirror_descent
+from multikernel.solvers.vskl.newton import group_newton
+from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 WEIGHTS = ("shared", "per-class")
 GROUP_SOLVERS = {"auto": group_newton, "newton": group_newton, "mirror": mirror_descent}
@@ -73,7 +73,7 @@ class MKLClassifier(KernelSVMClassifier):
         Factor of C for each class.
     normalize : str, list, dict or None
         Normalisation of the kernels, fitted on training data: "center", "cosine", "trace", "variance", a chain of
-        them, or one per kernel; see :class:`~multikernel.normalization.Normalization`.
+        them, or one per kernel; see :class:`~multikernel.gram.Normalization`.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite.
     tol : float

@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.certificate import Certificate
-from multikernel.clock import OutOfTime
 from multikernel.estimators.average import C_GRID
-from multikernel.estimators.base import KernelSVMClassifier, Prepared
+from multikernel.estimators.base import finite, intercept_of
+from multikernel.estimators.classifier import KernelSVMClassifier, Prepared
 from multikernel.estimators.inputs import check_splits
-from multikernel.estimators.label_input import is_sets, is_table, one_class_each, parse_labels
-from multikernel.estimators.machine import finite, intercept_of
+from multikernel.estimators.multilabel_labels import is_sets, is_table, one_class_each, parse_labels
+from multikernel.estimators.multilabel_thresholds import CRITERIA, best_threshold, left_out_scores
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks, class_scores
-from multikernel.estimators.thresholds import CRITERIA, best_threshold, left_out_scores
 from multikernel.gram import GramStack, parse_memory
-from multikernel.inner import LabelSVMs
-from multikernel.monitor import Result
-from multikernel.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
-from multikernel.solvers.label_catalogue import find_label_solver
-from multikernel.state import attributes, flags, positions, reals
+from multikernel.io.state import attributes, flags, positions, reals
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
+from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.monitor import Result
+from multikernel.solvers.multilabel.catalogue import find_label_solver
+from multikernel.svm import LabelSVMs
 
 
 @register("ml-mkl", title="ML-MKL, worst class", grid={"C": C_GRID}, order=30)

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import KernelSVMClassifier, count_kernels
-from multikernel.estimators.machine import is_number
+from multikernel.estimators.base import is_number
+from multikernel.estimators.classifier import KernelSVMClassifier, count_kernels
+from multikernel.estimators.obscure_stream import EVICTION, OnlineLearning
 from multikernel.estimators.registry import register
-from multikernel.estimators.stream import EVICTION, OnlineLearning
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
-from multikernel.groupnorm import GroupNormProblem
-from multikernel.losses import MulticlassHinge
-from multikernel.monitor import Result
-from multikernel.solvers.obscure import obscure, pegasos
-from multikernel.solvers.sdca import sdca
-from multikernel.state import Only, attributes
+from multikernel.io.state import Only, attributes
+from multikernel.problems.losses.hinge import MulticlassHinge
+from multikernel.problems.obscure import GroupNormProblem
+from multikernel.runtime.monitor import Result
+from multikernel.solvers.obscure.obscure import obscure, pegasos
+from multikernel.solvers.obscure.sdca import sdca
 
 SOLVERS: dict[str, Callable[..., None]] = {"obscure": obscure, "pegasos": pegasos, "sdca": sdca}
 C_GRID = (1.0, 10.0, 100.0, 1000.0)
@@ -87,7 +87,7 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     λ = 1/(C Σs), where s are sample weights, so λ = 1/(C n) without them, and cost is 1 for every wrong class. There
     is no bias. As p goes to 1 few kernels are left; p = 2 is the multiclass SVM of [CS01] on the sum of the kernels.
     Here p is a norm on w; the same problem with a norm on kernel weights has
-    :func:`multikernel.groupnorm.weight_norm` (p) = p/(2 − p).
+    :func:`multikernel.problems.obscure.weight_norm` (p) = p/(2 − p).
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     class_weight : dict, "balanced" or None
         Factor of the sample weights for each class.
     normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.normalization.Normalization`.
+        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.gram.Normalization`.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite.
     tol : float
@@ -242,7 +242,7 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
         if not 1.0 < self.p <= 2.0:
             raise ValueError(
                 f"p={self.p!r} must be above 1 and at most 2: it is the group norm on w. A norm on kernel weights is "
-                "converted by multikernel.groupnorm.group_norm."
+                "converted by multikernel.problems.obscure.group_norm."
             )
         if not self.eta > 0:
             raise ValueError(f"eta={self.eta!r} must be positive: it is the step of the online stage.")

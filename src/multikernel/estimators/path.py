@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from multikernel.estimators.base import NEGLIGIBLE, Prepared
+from multikernel.estimators.classifier import NEGLIGIBLE, Prepared
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
-from multikernel.groups import parse_groups
+from multikernel.problems.groups import parse_groups
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class MKLPath:
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the weights along the path; options are those of ``WeightPathDisplay.plot``."""
-        from multikernel.plotting import WeightPathDisplay
+        from multikernel.inspection.displays import WeightPathDisplay
 
         weights = self.weights if self.weights.ndim == 2 else self.weights.mean(axis=1)
         names = [str(name) for name in self.estimators[0].kernel_names_]
@@ -100,7 +100,7 @@ class CSKLPath(MKLPath):
         name : str
             For the legend.
         """
-        from multikernel.plotting import SparsityPathDisplay
+        from multikernel.inspection.displays import SparsityPathDisplay
 
         counted = self.n_kernels if groups is None else self.n_groups(groups)
         what = "kernels" if groups is None else "groups of kernels"

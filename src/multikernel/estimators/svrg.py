@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.estimators.base import KernelSVMClassifier
+from multikernel.estimators.classifier import KernelSVMClassifier
 from multikernel.estimators.registry import register
-from multikernel.estimators.smooth_mkl import SmoothMKL
+from multikernel.estimators.svrg_base import SmoothMKL
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
-from multikernel.smooth import SmoothProblem
-from multikernel.smooth_losses import LogisticLoss, SmoothedHinge, SmoothLoss, SoftmaxLoss, SquaredHinge
+from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SmoothLoss, SoftmaxLoss, SquaredHinge
+from multikernel.problems.svrg import SmoothProblem
 
 
 def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
@@ -43,8 +43,8 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
     - "smoothed_hinge": 0 for z ≥ 1, 1 − z − γ/2 for z ≤ 1 − γ, (1 − z)²/(2γ) between, γ = ``smoothing``.
 
     For more than two classes both hinges are summed over the classes, each against the rest; the weights are shared.
-    Here p is the norm of the kernel weights; on w it is the group norm :func:`multikernel.groupnorm.group_norm` (p) =
-    2p/(p + 1), the p of :class:`ObscureClassifier`.
+    Here p is the norm of the kernel weights; on w it is the group norm 2p/(p + 1)
+    (:func:`multikernel.problems.obscure.group_norm`), the p of :class:`ObscureClassifier`.
 
     Parameters
     ----------

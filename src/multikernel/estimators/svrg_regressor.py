@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from multikernel.estimators.base import Prepared, finite
 from multikernel.estimators.callbacks import with_callbacks
-from multikernel.estimators.machine import Prepared, finite
-from multikernel.estimators.smooth_mkl import SmoothMKL
+from multikernel.estimators.svrg_base import SmoothMKL
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
-from multikernel.monitor import Result
-from multikernel.regression_losses import HuberLoss, SquaredLoss
-from multikernel.smooth import SmoothProblem
+from multikernel.problems.losses.regression import HuberLoss, SquaredLoss
+from multikernel.problems.svrg import SmoothProblem
+from multikernel.runtime.monitor import Result
 
 
 class SVRGMKLRegressor(RegressorMixin, SmoothMKL):

@@ -6,7 +6,7 @@ from typing import Any
 
 from multikernel.estimators.obscure import C_GRID, GroupNormClassifier
 from multikernel.estimators.registry import register
-from multikernel.groupnorm import GroupNormProblem
+from multikernel.problems.obscure import GroupNormProblem
 from multikernel.solvers.ufo import ufo, ufo_norm
 
 

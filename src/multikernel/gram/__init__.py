@@ -7,6 +7,7 @@ from multikernel.gram.dense import DenseStack
 from multikernel.gram.lazy import LazyStack
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.memory import parse_memory
+from multikernel.gram.normalization import Normalization
 
 __all__ = [
     "BlockwiseStack",
@@ -14,6 +15,7 @@ __all__ = [
     "GramStack",
     "LazyStack",
     "LowRankStack",
+    "Normalization",
     "family_stack",
     "gram_stack",
     "parse_memory",

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from multikernel.clock import check
-from multikernel.threads import over_rows
+from multikernel.runtime.clock import check
+from multikernel.runtime.threads import over_rows
 
 Indices = NDArray[np.intp]
 

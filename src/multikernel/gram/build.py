@@ -16,7 +16,7 @@ from multikernel.gram.lazy import LazyStack
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.memory import parse_memory
 from multikernel.kernels import KernelFamily
-from multikernel.threads import over_rows
+from multikernel.runtime.threads import over_rows
 
 
 def gram_stack(

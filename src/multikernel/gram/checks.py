@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from multikernel.blas import one_blas_thread
 from multikernel.gram.base import GramStack, unique_names
 from multikernel.gram.dense import DenseStack
-from multikernel.threads import over_rows
-from multikernel.warning import warn_user
+from multikernel.runtime.blas import one_blas_thread
+from multikernel.runtime.threads import over_rows
+from multikernel.runtime.warnings import warn_user
 
 PSD_CHOICES = ("raise", "clip", "ignore")
 # Samples on which the cheap check of definiteness factorises a matrix.

@@ -19,7 +19,7 @@ from multikernel.gram.base import (
 )
 from multikernel.gram.blockwise import BlockwiseStack, center_block, scale_block
 from multikernel.gram.memory import default_memory
-from multikernel.threads import over_rows
+from multikernel.runtime.threads import over_rows
 
 # Reading scattered columns costs about three times as much an entry as reading whole rows.
 GATHER_BELOW = 0.3

@@ -16,6 +16,7 @@ from multikernel.kernels.functions import (
 from multikernel.kernels.given import FromDistance, FromFunction, FromGaussianProcess, Precomputed
 from multikernel.kernels.grid import as_kernel, as_kernels, default_kernels, kernel_grid
 from multikernel.kernels.pyramid import SpatialPyramid
+from multikernel.kernels.views import join_views
 from multikernel.kernels.windows import Prepared
 
 __all__ = [
@@ -40,5 +41,6 @@ __all__ = [
     "as_kernel",
     "as_kernels",
     "default_kernels",
+    "join_views",
     "kernel_grid",
 ]

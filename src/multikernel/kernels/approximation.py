@@ -11,12 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from multikernel.io.state import COUNT, REAL, attributes, optional, part, reals, table
 from multikernel.kernels.base import Kernel
 from multikernel.kernels.columns import as_table, resolve_columns, take_columns
 from multikernel.kernels.functions import RBF, ExplicitKernel, Laplacian
 from multikernel.kernels.quantities import Quantity, products
 from multikernel.kernels.windows import Prepared, Rows, TrainingSet, Window, row_blocks
-from multikernel.state import COUNT, REAL, attributes, optional, part, reals, table
 
 _SAMPLE = 500  # training samples on which random Fourier features are judged
 _LARGEST_FOURIER_RANK = 2**15

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from multikernel.io.state import COUNT, POSITIVE, Labels, Text, attributes, optional, positions
 from multikernel.kernels.bandwidth import fitted_bandwidth
 from multikernel.kernels.columns import describe, resolve_columns
 from multikernel.kernels.quantities import Quantity
 from multikernel.kernels.windows import Prepared, TrainingSet
-from multikernel.state import COUNT, POSITIVE, Labels, Text, attributes, optional, positions
-from multikernel.threads import over_rows
+from multikernel.runtime.threads import over_rows
 
 # Distances whose exponentials are taken at a time: they stay in the second-level cache.
 EXPONENTIALS = 32768

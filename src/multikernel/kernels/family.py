@@ -11,11 +11,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from multikernel.io.state import Each, Labels, attributes, part
 from multikernel.kernels.base import Kernel
 from multikernel.kernels.columns import is_frame, names_of
 from multikernel.kernels.windows import Prepared, TrainingSet, Window, row_blocks
-from multikernel.state import Each, Labels, attributes, part
-from multikernel.threads import over_rows
+from multikernel.runtime.threads import over_rows
 
 KEEP_BYTES = 256 * 2**20
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from multikernel.io.state import COUNT, POSITIVE, REAL, Maybe, attributes, optional, reals
 from multikernel.kernels.base import DistanceKernel, Kernel, shown
 from multikernel.kernels.columns import as_table, take_columns
 from multikernel.kernels.histograms import ChiSquaredDistances, HarmonicSums, Intersections, L1Distances
@@ -20,7 +21,6 @@ from multikernel.kernels.quantities import (
     column_variance,
 )
 from multikernel.kernels.windows import Prepared, TrainingSet, in_chunks
-from multikernel.state import COUNT, POSITIVE, REAL, Maybe, attributes, optional, reals
 
 
 class InnerProductKernel(Kernel):

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from multikernel.io.state import Array, attributes
 from multikernel.kernels.base import DistanceKernel, Kernel
 from multikernel.kernels.columns import take_columns
 from multikernel.kernels.quantities import Quantity
 from multikernel.kernels.windows import Prepared, Rows, TrainingSet, Window
-from multikernel.state import Array, attributes
 
 
 def _dense(X: Any) -> np.ndarray:

@@ -30,7 +30,7 @@ from multikernel.kernels.given import (
     is_gaussian_process_kernel,
 )
 from multikernel.kernels.pyramid import SpatialPyramid
-from multikernel.warning import warn_user
+from multikernel.runtime.warnings import warn_user
 
 NAMED_KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": Linear,

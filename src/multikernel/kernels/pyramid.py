@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from multikernel.io.state import POSITIVE, Maybe, attributes
 from multikernel.kernels.base import DistanceKernel, Kernel
 from multikernel.kernels.functions import ChiSquared, HistogramIntersection, Laplacian
 from multikernel.kernels.histograms import ChiSquaredDistances, Histograms, Intersections, L1Distances
 from multikernel.kernels.quantities import Quantity, WeightedSum
 from multikernel.kernels.windows import Prepared, TrainingSet
-from multikernel.state import POSITIVE, Maybe, attributes
 
 
 class SpatialPyramid(DistanceKernel):

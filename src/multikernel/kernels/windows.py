@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multikernel.clock import check
 from multikernel.kernels.columns import as_table, is_frame, names_of
-from multikernel.threads import over_rows
+from multikernel.runtime.clock import check
+from multikernel.runtime.threads import over_rows
 
 if TYPE_CHECKING:
     from multikernel.kernels.quantities import Quantity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from multikernel.compare.results import Comparison
-from multikernel.files import write_text
+from multikernel.io.files import write_text
 from multikernel.report.page import render
 
 __all__ = ["render", "write_report"]

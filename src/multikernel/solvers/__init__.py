@@ -1,1 +1,1 @@
-"""Solvers: one paper, one file, one public function; no estimator, no validation of input."""
+"""Solvers: one paper, one file, one function of a problem and a monitor; no estimator, no validation of input."""

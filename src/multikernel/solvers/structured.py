@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multikernel.certificate import Certificate
 from multikernel.gram import GramStack
-from multikernel.solvers.table import generator
-from multikernel.weight_sets import lp_norm
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.weight_sets import lp_norm
+from multikernel.solvers.common.score_table import generator
 
 Vector = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.groupnorm import GroupNormProblem
-from multikernel.monitor import Monitor
-from multikernel.solvers.obscure import as_columns, epochs_before, prove
-from multikernel.solvers.table import ScoreTable, Solution, generator
+from multikernel.problems.obscure import GroupNormProblem
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
+from multikernel.solvers.obscure.obscure import as_columns, epochs_before, prove
 
 # A warm start stands for this many epochs: later steps must not drown it, nor it them.
 EPOCHS_OF_A_START = 10

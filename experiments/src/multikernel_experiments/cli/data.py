@@ -58,7 +58,7 @@ def _print_list(folder: Path | None) -> None:
 
 
 def _fetch(name: str, folder: Path, quiet: bool) -> int:
-    from multikernel.files import DataError
+    from multikernel.io.files import DataError
     from multikernel_experiments.sources import fetch
 
     def say(text: str) -> None:

@@ -83,7 +83,7 @@ def run_reproduce(options: argparse.Namespace) -> int:
 
 def _run_one(protocol: Any, options: argparse.Namespace, number: int, count: int) -> int:
     """Run an experiment; of several, one that cannot be run says why and the others go on."""
-    from multikernel.files import DataError
+    from multikernel.io.files import DataError
 
     try:
         return _run(protocol, options, f"{number + 1} of {count}: " if count > 1 else "")

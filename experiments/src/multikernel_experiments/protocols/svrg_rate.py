@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from multikernel.groupnorm import group_norm
+from multikernel.problems.obscure import group_norm
 from multikernel_experiments import archives as a
 from multikernel_experiments.findings.drawing import Picture
 from multikernel_experiments.findings.passes import gap_by_passes

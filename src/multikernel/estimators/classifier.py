@@ -1,0 +1,125 @@
+"""What classifiers on several kernels share: binary tasks, labels, decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from multikernel.estimators.base import NEGLIGIBLE, KernelMachine, Prepared, count_kernels, finite, sane_weights
+from multikernel.estimators.callbacks import with_callbacks
+from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
+from multikernel.gram import GramStack
+from multikernel.io.state import Labels, attributes
+
+__all__ = ["NEGLIGIBLE", "KernelSVMClassifier", "Prepared", "count_kernels"]
+
+
+class KernelSVMClassifier(ClassifierMixin, KernelMachine):
+    """Base class: a classifier made of binary SVM problems on combined kernels.
+
+    A subclass says what its problems are (``_problems``), how one is solved (``_solve``), and how the kernels are
+    combined at prediction (``_combination``).
+    """
+
+    C: Any
+    multi_class: str
+    class_weight: Any
+    _state = attributes(classes_=Labels("classes", text=False))
+
+    def _sizes(self) -> dict[str, int]:
+        n = len(self.classes_)
+        n_tasks = 1 if n == 2 else n if self.multi_class == "ovr" else n * (n - 1) // 2
+        return {**super()._sizes(), "classes": n, "tasks": n_tasks}
+
+    # -- fit -------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+        """Fit the classifier; the class docstring has the objective.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
+            Training samples, or the kernels between them.
+        y : array-like of shape (n,)
+            Labels: numbers or strings.
+        sample_weight : array-like of shape (n,), optional
+            Factor of C for each sample.
+
+        Returns
+        -------
+        self : object
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+        """Validate parameters and data, and build the training kernels."""
+        self._check_parameters()
+        stack, y = self._given_stack(X, y)
+        tasks = self._tasks(y)
+        weight = self._weights_of_samples(sample_weight, stack, y)
+        return Prepared(self._training_kernels(stack, weight), tasks, weight)
+
+    def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
+        """What the problems are made of: the normalised kernels."""
+        return self._normalized(stack)
+
+    def _check_parameters(self) -> None:
+        if self.multi_class not in MULTI_CLASS:
+            raise ValueError(f'multi_class={self.multi_class!r} is not known: use "ovr" or "ovo".')
+        super()._check_parameters()
+
+    def _tasks(self, y: Any) -> Tasks:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"y holds one class only, {only!r}: a classifier needs samples of at least 2 classes.")
+        return Tasks(self.classes_[codes], binary_signs(codes, len(self.classes_), self.multi_class))
+
+    def _weights_of_samples(self, sample_weight: Any, stack: GramStack, y: NDArray) -> NDArray[np.float64]:
+        weight = self._given_weights(sample_weight, stack)
+        if self.class_weight is not None:
+            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            weight = sane_weights(weight * factors[np.searchsorted(self.classes_, y)])
+        return weight
+
+    # -- predict -----------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Confidence scores: shape (n,) for two classes (positive: ``classes_[1]``), else (n, M).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
+            New samples, or the kernels between them and all training samples.
+        """
+        return class_scores(finite(self._task_scores(X)), len(self.classes_), self.multi_class)
+
+    def predict(self, X: Any) -> NDArray:
+        """Predicted labels, shape (m,); ``X`` as for ``decision_function``."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
+        """What each kernel adds to each decision.
+
+        Parameters
+        ----------
+        X : as for ``decision_function``
+
+        Returns
+        -------
+        contributions : ndarray of shape (m, F), or (m, F, T) for T binary tasks
+            Summed over the kernels and with ``intercept_`` added, these are the scores of the binary tasks: for
+            two classes and for one-vs-rest the decision function itself.
+        """
+        shares = self._contributions(X)
+        return shares[:, :, 0] if len(self.classes_) == 2 else shares

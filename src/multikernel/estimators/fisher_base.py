@@ -1,0 +1,164 @@
+"""What the classifiers by multiple kernel Fisher discriminants share: one problem for all classes, and its model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from multikernel.estimators.base import finite, intercept_of
+from multikernel.estimators.classifier import KernelSVMClassifier, Prepared
+from multikernel.estimators.tasks import Tasks
+from multikernel.gram import GramStack, parse_memory
+from multikernel.gram.combination import combined_scores
+from multikernel.io.state import attributes, reals
+from multikernel.problems.fisher import FDAProblem, fda_system
+from multikernel.problems.fisher_system import RegularizedFDA, class_scores, fisher_targets
+from multikernel.problems.weight_sets import LpBall
+from multikernel.runtime.monitor import Result
+from multikernel.solvers.fisher.catalogue import FDA_SOLVERS, solve_fda
+
+NORMALIZE = ("center", "trace")
+
+
+class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelSVMClassifier):
+    """Base class: discriminants on the combined kernel, and the nearest centroid in their space.
+
+    A subclass says which p and λ to use (``_setting``).
+    """
+
+    multi_class = "ovr"  # one problem holds all classes
+    solver: str
+    _state = attributes(centroids_=reals("classes", "tasks"), weights_=reals("kernels"))
+
+    @abstractmethod
+    def _setting(self) -> tuple[float, float]:
+        """p and λ."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+        """Fit kernel weights and discriminants; the class docstring has the objective.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
+            Training samples, or the kernels between them.
+        y : array-like of shape (n,)
+            Labels: numbers or strings.
+        sample_weight : array-like of shape (n,), optional
+            How often each sample counts: whole numbers give the model of samples that are repeated as often, with
+            the bandwidths of the samples as they are.
+
+        Returns
+        -------
+        self : object
+        """
+        return super().fit(X, y, sample_weight)
+
+    def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
+        """Kernels centred and scaled by weighted statistics, then ``√s_i K_il √s_l``."""
+        if (weight == 1.0).all():
+            return self._normalized(stack)
+        roots = np.repeat(np.sqrt(weight)[None], stack.n_kernels, axis=0)
+        return self._normalized(stack, weight).scaled(roots, roots)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.solver not in FDA_SOLVERS:
+            raise ValueError(f"solver={self.solver!r} is not known: use one of {', '.join(map(repr, FDA_SOLVERS))}.")
+
+    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[FDAProblem]:
+        p, reg = self._setting()
+        codes = np.searchsorted(self.classes_, tasks.labels)
+        inner = RegularizedFDA(fisher_targets(codes, len(self.classes_), sample_weight), reg, sample_weight)
+        return [FDAProblem(fda_system(stack, reg, parse_memory(self.memory)), inner, LpBall(p))]
+
+    def _solve(self, problem: FDAProblem, monitor: Any, start: Any) -> None:
+        solve_fda(problem, monitor, start, self.solver, self.max_iter)
+
+    def _run(
+        self,
+        prepared: Prepared,
+        previous: Any = None,
+        callback: Any = None,
+        problems: Sequence[Any] | None = None,
+    ):
+        """As the base class does, with the paper's sign for the rows that callbacks see."""
+        shown = None if callback is None else lambda row: callback(_as_maximum(row))
+        super()._run(prepared, previous, shown, problems)
+
+    def _make_attributes(self, problems: Sequence[FDAProblem], results: list[Result]) -> None:
+        """The solver minimised −min over alpha of S: the paper's objective is minus its value."""
+        problem, result = problems[0], results[0]
+        self.centroids_ = intercept_of(result, (len(self.classes_), result.alpha.shape[1]))
+        if len(self.classes_) == 2:
+            intercepts = -self.centroids_.mean(axis=0)
+        else:
+            intercepts = -0.5 * (self.centroids_**2).sum(axis=1)
+        history = [_as_maximum(row) for row in result.history]
+        alpha = problem.inner.coefficients(result.alpha)
+        self._store([replace(result, alpha=alpha, history=history)], [intercepts])
+        self.objective_ = -self.objective_
+
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of ``transform``."""
+        return len(self.dual_coef_)
+
+    # -- predict -----------------------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Projections on the discriminants, shape (m, 1) for two classes, else (m, M).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
+            New samples, or the kernels between them and all training samples.
+        """
+        return self._project(X)
+
+    def _project(self, X: Any) -> NDArray[np.float64]:
+        """``transform`` as an array, whatever ``set_output`` says."""
+        check_is_fitted(self)
+        return combined_scores(self._test_stack(X), self._combination(self.weights_), self.dual_coef_.T)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Confidence scores: shape (m,) for two classes, else (m, M).
+
+        Two classes: the projection less the midpoint of the centroids, positive for ``classes_[1]``. More: ``z·c_k −
+        ½‖c_k‖²`` for the projection z and each centroid c_k, largest at the nearest.
+
+        Parameters
+        ----------
+        X : as for ``transform``
+        """
+        projections = self._project(X)
+        if len(self.classes_) == 2:
+            return finite(projections[:, 0] + self.intercept_[0])
+        return finite(class_scores(projections, self.centroids_))
+
+    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
+        """What each kernel adds to each decision; with ``intercept_`` they sum to the decision function.
+
+        Parameters
+        ----------
+        X : as for ``transform``
+
+        Returns
+        -------
+        contributions : ndarray of shape (m, F), or (m, F, M) for more than two classes
+        """
+        check_is_fitted(self)
+        shares = self._test_stack(X).apply(self.dual_coef_.T)
+        shares = np.moveaxis(self.weights_[:, None, None] * shares, 0, 1)  # (m, F, c)
+        return shares[:, :, 0] if len(self.classes_) == 2 else shares @ self.centroids_.T
+
+
+def _as_maximum(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the history with the sign of the problem that the paper maximises."""
+    return {**row, "objective": -row["objective"]}

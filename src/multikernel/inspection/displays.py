@@ -1,0 +1,361 @@
+"""Displays in the manner of scikit-learn: kernel weights, convergence, and the path of the weights.
+
+Matplotlib is imported when something is drawn; it comes with ``pip install 'multikernel[plot]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = [
+    "ConvergenceDisplay",
+    "GridScoresDisplay",
+    "KernelWeightsDisplay",
+    "SparsityPathDisplay",
+    "WeightPathDisplay",
+]
+
+
+def _axes(ax: Any) -> Any:
+    """The axes given, else new ones."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("drawing needs matplotlib: pip install 'multikernel[plot]'") from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def _fitted(estimator: Any, *attributes: str) -> Any:
+    """The estimator, or the one at the end of a pipeline, if it is fitted and has what is to be drawn."""
+    check_is_fitted(estimator)
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    for attribute in attributes:
+        if not hasattr(estimator, attribute):
+            raise ValueError(f"{type(estimator).__name__} has no attribute {attribute}, so there is nothing to draw")
+    return estimator
+
+
+class KernelWeightsDisplay:
+    """Weight of each kernel, as horizontal bars; one group of bars a kernel where weights are per class.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (F,) or (M, F)
+    kernel_names : sequence of str
+    class_names : sequence of str, optional
+        Names of the M classes.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_ : list of matplotlib BarContainer, one a class
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import KernelAverageClassifier
+    >>> from multikernel.inspection.displays import KernelWeightsDisplay
+    >>> model = KernelAverageClassifier().fit(*load_iris(return_X_y=True))
+    >>> display = KernelWeightsDisplay.from_estimator(model)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        weights: NDArray[np.float64],
+        kernel_names: Sequence[str],
+        class_names: Sequence[str] | None = None,
+    ):
+        self.weights = weights
+        self.kernel_names = kernel_names
+        self.class_names = class_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Any = None, max_kernels: int | None = None
+    ) -> KernelWeightsDisplay:
+        """Draw the weights of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator, or pipeline that ends with one
+        ax : matplotlib Axes, optional
+        max_kernels : int, optional
+            Draw only that many kernels, those with the largest weights.
+        """
+        estimator = _fitted(estimator, "weights_", "kernel_names_")
+        weights = np.asarray(estimator.weights_)
+        names = [str(name) for name in estimator.kernel_names_]
+        classes = None
+        if weights.ndim == 2 and len(weights) == len(getattr(estimator, "classes_", ())):
+            classes = [str(label) for label in estimator.classes_]
+        if max_kernels is not None and max_kernels < len(names):
+            largest = np.atleast_2d(np.abs(weights)).max(axis=0)
+            kept = np.sort(np.argsort(-largest, kind="stable")[:max_kernels])
+            weights, names = weights[..., kept], [names[k] for k in kept]
+        return cls(weights, names, classes).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> KernelWeightsDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        rows = np.atleast_2d(self.weights)
+        positions = np.arange(rows.shape[1])
+        height = 0.8 / len(rows)
+        self.bars_ = []
+        for k, row in enumerate(rows):
+            label = None if self.class_names is None else self.class_names[k]
+            offset = (k - (len(rows) - 1) / 2) * height
+            self.bars_.append(ax.barh(positions + offset, row, height=height, label=label))
+        ax.set_yticks(positions, self.kernel_names)
+        ax.invert_yaxis()
+        ax.set_xlabel("weight")
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.class_names is not None:
+            ax.legend(title="class", frameon=False)
+        return self
+
+
+class ConvergenceDisplay:
+    """Relative duality gap against time, both axes logarithmic.
+
+    Parameters
+    ----------
+    time : ndarray of shape (T,)
+        Seconds.
+    gap : ndarray of shape (T,)
+        Relative gap; of several problems, the largest.
+    name : str, optional
+        For the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    line_ : matplotlib Line2D
+    """
+
+    def __init__(self, time: NDArray[np.float64], gap: NDArray[np.float64], name: str | None = None):
+        self.time = time
+        self.gap = gap
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Any = None, name: str | None = None, **line: Any
+    ) -> ConvergenceDisplay:
+        """Draw the course of a fit; ``line`` goes to matplotlib's ``plot``. Call again with ``ax`` to compare."""
+        from multikernel.compare.trial import convergence
+
+        estimator = _fitted(estimator, "history_")
+        rows = convergence(estimator)
+        time = np.array([row["time"] for row in rows])
+        gap = np.array([row["relative_gap"] for row in rows])
+        return cls(time, gap, name or type(estimator).__name__).plot(ax=ax, **line)
+
+    def plot(self, ax: Any = None, **line: Any) -> ConvergenceDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        shown = np.maximum(self.gap, 1e-16)  # a gap of exactly zero has no logarithm
+        (self.line_,) = ax.loglog(self.time, shown, **{"marker": ".", "label": self.name, **line})
+        ax.set_xlabel("time in seconds")
+        ax.set_ylabel("relative duality gap")
+        ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.name is not None:
+            ax.legend(frameon=False)
+        return self
+
+
+class WeightPathDisplay:
+    """Kernel weights along the iterations of a fit, or along a parameter.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (T, F)
+        A row for each iteration or value.
+    kernel_names : sequence of str
+    values : ndarray of shape (T,), optional
+        Values of the parameter, ascending; by default iterations are counted.
+    parameter : str
+        Its name.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    lines_ : list of matplotlib Line2D, one a kernel
+    """
+
+    def __init__(
+        self,
+        weights: NDArray[np.float64],
+        kernel_names: Sequence[str],
+        values: NDArray[np.float64] | None = None,
+        parameter: str = "iteration",
+    ):
+        self.weights = weights
+        self.kernel_names = kernel_names
+        self.values = values
+        self.parameter = parameter
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, problem: int = 0, ax: Any = None, max_labels: int = 10
+    ) -> WeightPathDisplay:
+        """Draw the weights of one of the estimator's problems along its iterations.
+
+        Parameters
+        ----------
+        estimator : fitted estimator, or pipeline that ends with one
+        problem : int
+            Which binary problem, where several are solved separately.
+        ax : matplotlib Axes, optional
+        max_labels : int
+            Kernels named in the legend: those that end with the largest weights.
+        """
+        estimator = _fitted(estimator, "history_", "kernel_names_")
+        rows = [row["weights"] for row in estimator.history_ if row.get("problem", 0) == problem]
+        if not rows:
+            problems = sorted({row.get("problem", 0) for row in estimator.history_})
+            raise ValueError(f"there is no problem {problem} in the history; there are {problems}")
+        names = [str(name) for name in estimator.kernel_names_]
+        return cls(np.stack(rows), names).plot(ax=ax, max_labels=max_labels)
+
+    def plot(self, ax: Any = None, max_labels: int = 10) -> WeightPathDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        along = np.arange(1, len(self.weights) + 1)
+        judged = self.weights[-1] if self.values is None else self.weights.mean(axis=0)
+        named = set(np.argsort(-judged, kind="stable")[:max_labels].tolist())
+        self.lines_ = []
+        for k, name in enumerate(self.kernel_names):
+            label = name if k in named else f"_{name}"  # matplotlib leaves such labels out of the legend
+            style = ("-", "--", ":", "-.")[(k // 10) % 4]  # colours repeat after ten
+            self.lines_ += ax.plot(along, self.weights[:, k], style, marker=".", label=label)
+        if self.values is not None:  # equally far apart, whatever they are: p = 1, 1.01, inf, or C over decades
+            shown = np.unique(np.linspace(0, len(along) - 1, min(len(along), 10)).astype(int))
+            ax.set_xticks(along[shown], [f"{self.values[k]:.3g}" for k in shown])
+        ax.set_xlabel(self.parameter)
+        ax.set_ylabel("weight")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, never on them
+        return self
+
+
+class SparsityPathDisplay:
+    """Accuracy, and beside it the number of kernels with a weight, against t, as in figures 8 and 13 of [GMSB11].
+
+    Parameters
+    ----------
+    values : ndarray of shape (V,)
+        Values of t, ascending.
+    scores : ndarray of shape (V,)
+    counts : ndarray of shape (V,)
+        Kernels, or groups of kernels, with a weight.
+    counted : str
+        What is counted.
+    name : str
+        For the legend.
+
+    Attributes
+    ----------
+    axes_ : pair of matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(
+        self, values: NDArray, scores: NDArray, counts: NDArray, counted: str = "kernels", name: str = "CSKL"
+    ):
+        self.values = values
+        self.scores = scores
+        self.counts = counts
+        self.counted = counted
+        self.name = name
+
+    def plot(self, axes: Any = None, **line: Any) -> SparsityPathDisplay:
+        """Draw; returns the display. Call again with ``axes_`` of another to compare."""
+        if axes is None:
+            figure = _axes(None).figure
+            figure.clear()
+            figure.set_size_inches(9.0, 3.6)
+            axes = figure.subplots(1, 2)
+        self.axes_, self.figure_ = axes, axes[0].figure
+        rows = ((self.scores, "accuracy"), (self.counts, f"{self.counted} with a weight"))
+        for ax, (heights, label) in zip(axes, rows):
+            ax.plot(self.values, heights, **{"marker": ".", "label": self.name, **line})
+            ax.set_xlabel("t")
+            ax.set_ylabel(label)
+            ax.spines[["top", "right"]].set_visible(False)
+        axes[0].legend(frameon=False)
+        return self
+
+
+class GridScoresDisplay:
+    """Heat map of the scores of a grid over p and λ; the chosen pair is framed.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (len(ps), len(regs))
+    ps, regs : sequence of float
+    chosen : (int, int), optional
+        Row and column of the chosen pair.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    image_ : matplotlib AxesImage
+    """
+
+    def __init__(
+        self,
+        scores: NDArray[np.float64],
+        ps: Sequence[float],
+        regs: Sequence[float],
+        chosen: tuple[int, int] | None = None,
+    ):
+        self.scores = scores
+        self.ps = ps
+        self.regs = regs
+        self.chosen = chosen
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **image: Any) -> GridScoresDisplay:
+        """Draw the grid of a fitted :class:`~multikernel.MKFDAClassifierCV`; ``image`` goes to ``imshow``."""
+        estimator = _fitted(estimator, "scores_", "p_", "reg_")
+        ps, regs = list(map(float, estimator.ps)), list(map(float, estimator.regs))
+        chosen = ps.index(estimator.p_), regs.index(estimator.reg_)
+        return cls(np.asarray(estimator.scores_), ps, regs, chosen).plot(ax=ax, **image)
+
+    def plot(self, ax: Any = None, **image: Any) -> GridScoresDisplay:
+        """Draw; returns the display."""
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        self.image_ = ax.imshow(self.scores, **{"aspect": "auto", "cmap": "viridis", **image})
+        middle = 0.5 * (self.scores.min() + self.scores.max())
+        for (i, j), score in np.ndenumerate(self.scores):
+            colour = "black" if score > middle else "white"
+            ax.text(j, i, f"{score:.3f}", ha="center", va="center", color=colour, fontsize="x-small")
+        if self.chosen is not None:
+            from matplotlib.patches import Rectangle
+
+            i, j = self.chosen
+            ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1.0, 1.0, fill=False, edgecolor="red", linewidth=2.0))
+        ax.set_xticks(range(len(self.regs)), [_short(reg) for reg in self.regs])
+        ax.set_yticks(range(len(self.ps)), ["∞" if p >= 1e6 else f"{p:.4g}" for p in self.ps])
+        ax.set_xlabel("regularisation λ")
+        ax.set_ylabel("norm p of the weights")
+        self.figure_.colorbar(self.image_, ax=ax, label="score")
+        return self
+
+
+def _short(value: float) -> str:
+    """``0.01`` and above as they are, less as ``1e-3``: labels side by side must not touch."""
+    return f"{value:.3g}" if value >= 0.01 else np.format_float_scientific(value, 2, trim="-", exp_digits=1)

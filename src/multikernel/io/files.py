@@ -1,0 +1,137 @@
+"""Files that are either complete or not there; the error for those that cannot be used."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+
+class DataError(ValueError):
+    """The data or a file cannot be used; the message says what, where, how much and what to do."""
+
+
+def _default_mode(path: Path) -> int:
+    """Permissions of the file that is replaced, else those that `open` would give a new one."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself durable; folders cannot be opened on every system, and that is fine."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _temporary(target: Path) -> tuple[int, str]:
+    """A new file beside ``target``, locked as long as this process has it open: its descriptor and name."""
+    while True:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        with contextlib.suppress(OSError, ImportError):  # not every file system can, nor every system
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, name
+        os.close(descriptor)  # somebody took it for abandoned before it was locked
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files for ``target`` that no process has locked: whoever wrote them was killed."""
+    for name in glob.glob(f".{glob.escape(target.name)}.*.part", root_dir=target.parent):
+        with contextlib.suppress(OSError, ImportError), open(target.parent / name, "rb") as stream:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(target.parent / name)
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a binary file that takes the place of ``path`` only when everything has been written.
+
+    The bytes go to a temporary file in the same folder, are forced to disk, and the file is then renamed.
+    Whatever happens in between (an exception, Ctrl-C, a full disk), ``path`` keeps its former content, or
+    stays absent, and the temporary file is removed; that of a process that was killed, by the next one that writes.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from multikernel.io.files import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = pathlib.Path(folder, "numbers.bin")
+    ...     with atomic_write(target) as stream:
+    ...         _ = stream.write(b"123")
+    ...         before = target.exists()
+    ...     before, target.read_bytes()
+    (False, b'123')
+    """
+    target = Path(path)
+    # a link is followed, so that what it points to is replaced and not the link itself
+    target = Path(os.path.realpath(target)) if target.is_symlink() else target
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it")
+    if target.exists() and not target.is_file():  # /dev/stdout, a pipe: nothing to replace
+        with open(target, "wb") as stream:
+            yield stream
+        return
+    mode, temporary = _default_mode(target), None
+    _remove_abandoned(target)
+    try:
+        descriptor, temporary = _temporary(target)
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        elif isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}") from None
+        if isinstance(error, OSError) and error.errno and error.filename in (None, temporary):
+            error.filename, error.filename2 = os.fspath(path), None  # the file that was meant
+        raise
+    _sync_folder(target.parent)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write ``text`` as UTF-8, atomically."""
+    with atomic_write(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def near_matches(name: str, choices: list[str], count: int = 3) -> str:
+    """The part of a message that suggests what was meant: close names, else the first few there are.
+
+    Examples
+    --------
+    >>> from multikernel.io.files import near_matches
+    >>> near_matches("speceis", ["species", "petal"])
+    "did you mean 'species'?"
+    >>> near_matches("q", ["species", "petal"])
+    "there are 'species', 'petal'"
+    """
+    import difflib
+
+    lowered = {choice.lower(): choice for choice in reversed(choices)}
+    close = difflib.get_close_matches(name.lower(), list(lowered), n=count, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(repr(lowered[c]) for c in close) + "?"
+    if not choices:
+        return "there are none"
+    shown = ", ".join(repr(choice) for choice in choices[:8])
+    return f"there are {shown}" + (f" and {len(choices) - 8} more" if len(choices) > 8 else "")

@@ -1,0 +1,217 @@
+"""Model files: one zip of arrays and a JSON manifest, that can be read without trusting who wrote it.
+
+Unlike a pickle, a model file holds no code: reading one makes arrays, plain values and instances of the
+library's own classes, nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from multikernel.io.archive import open_archive, read_array
+from multikernel.io.files import DataError, atomic_write
+from multikernel.io.models.encoding import Decoder, Encoder, ModelFileError, storable_classes
+from multikernel.io.state import check_state
+
+__all__ = ["FORMAT", "ModelFileError", "load", "read_manifest", "save"]
+
+FORMAT = 1  # raised when files of an older library can no longer be read as they are
+MAGIC = "multikernel model"
+LARGEST_MANIFEST = 1 << 26  # bytes: in memory they become some 20 times as many
+
+
+def save(
+    estimator: BaseEstimator,
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    trusted: Iterable[type] = (),
+) -> None:
+    """Write a fitted estimator to a model file, atomically.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, of one of the registered classes.
+    path : path
+        Where to; the usual ending is ``.mkl``.
+    metadata : mapping, optional
+        Values that JSON can hold, kept with the model: names of columns, a remark.
+    trusted : iterable of type
+        Classes of your own that the estimator holds, such as a kernel. Give them to `load` as well.
+
+    Raises
+    ------
+    ModelFileError
+        When the estimator holds what a file cannot, such as a function.
+    sklearn.exceptions.NotFittedError
+        When it is not fitted.
+
+    See Also
+    --------
+    load : The inverse.
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    try:
+        _check_fitted(estimator)
+    except DataError as error:
+        raise ModelFileError(f"the model cannot be saved: {error}") from None
+    encoder = Encoder(storable_classes(trusted))
+    model = encoder.encode(estimator, type(estimator).__name__)
+    manifest = {
+        "magic": MAGIC,
+        "format": FORMAT,
+        "class": type(estimator).__name__,
+        "versions": _versions(),
+        "metadata": dict(metadata or {}),
+        "model": model,
+        "objects": encoder.objects,
+        "arrays": len(encoder.arrays),
+    }
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    if len(text) > LARGEST_MANIFEST:
+        raise ModelFileError(
+            f"names, labels and other text of the model take {len(text)} bytes, more than {LARGEST_MANIFEST}: use "
+            "numbers for labels, or columns without names"
+        )
+    with atomic_write(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        # ZipInfo's fixed date makes equal models equal files
+        archive.writestr(zipfile.ZipInfo("manifest.json"), text)
+        for k, array in enumerate(encoder.arrays):
+            with archive.open(zipfile.ZipInfo(_array_name(k)), "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> BaseEstimator:
+    """Read an estimator from a model file; its predictions are those of the one saved, to the last bit.
+
+    Parameters
+    ----------
+    path : path
+    trusted : iterable of type
+        Classes of your own that may be made.
+
+    Raises
+    ------
+    ModelFileError
+        When the file is not a model, is damaged, or was written in a format that this version does not read.
+    """
+    try:
+        with _opened(path) as archive:
+            manifest = _checked_manifest(archive)
+            decoder = Decoder(
+                storable_classes(trusted),
+                manifest["objects"],
+                lambda k: read_array(archive, _array_name(k)),
+                manifest["versions"]["multikernel"],
+            )
+            model = decoder.decode(manifest["model"])
+        if type(model).__name__ != manifest["class"] or not hasattr(model, "predict"):
+            raise ModelFileError(f"it holds a {type(model).__name__} instead of a model")
+        for instance in decoder.instances.values():
+            _check_fitted(instance)
+        return model
+    except DataError as error:
+        raise ModelFileError(f"{path} cannot be used: {error}") from None
+    except Exception as error:  # damage shows as any of a dozen types: see _damaged
+        raise _damaged(path, error) from None
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model file says of itself: class, versions, metadata; the arrays are not read."""
+    try:
+        with _opened(path) as archive:
+            return _checked_manifest(archive)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} cannot be used: {error}") from None
+    except Exception as error:  # damage shows as any of a dozen types: see _damaged
+        raise _damaged(path, error) from None
+
+
+def _versions() -> dict[str, str]:
+    """Versions that a reader may want to know."""
+    import sklearn
+
+    from multikernel.io.versions import multikernel_version
+
+    return {
+        "multikernel": multikernel_version(),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _array_name(k: int) -> str:
+    return f"arrays/{k}.npy"
+
+
+def _opened(path: str | os.PathLike[str]) -> zipfile.ZipFile:
+    """The archive; missing files and folders get their own words."""
+    if not Path(path).exists():
+        raise ModelFileError("there is no such file")
+    if Path(path).is_dir():
+        raise ModelFileError("it is a folder")
+    if Path(path).stat().st_size == 0:
+        raise ModelFileError("it is empty (0 bytes)")
+    return open_archive(path)
+
+
+def _checked_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The manifest, if this is a model file of a format that is understood."""
+    if "manifest.json" not in archive.namelist():
+        raise ModelFileError("it is not a model file (no manifest.json in it): write one with multikernel fit")
+    size = archive.getinfo("manifest.json").file_size
+    if size > LARGEST_MANIFEST:
+        raise ModelFileError(f"its manifest has {size} bytes, and no model needs more than {LARGEST_MANIFEST}")
+    manifest = json.loads(archive.read("manifest.json"), parse_constant=_refuse_constant)
+    if not isinstance(manifest, dict) or manifest.get("magic") != MAGIC:
+        raise ModelFileError("it is not a multikernel model file")
+    written_by = manifest["versions"]["multikernel"]
+    found = manifest["format"]
+    if found != FORMAT:
+        advice = (
+            "upgrade with pip install -U multikernel"
+            if isinstance(found, int) and found > FORMAT
+            else f"fit the model again, or read it with multikernel {written_by}"
+        )
+        raise ModelFileError(
+            f"it has format {found}, written by multikernel {written_by}, and this version "
+            f"({_versions()['multikernel']}) reads format {FORMAT}: {advice}"
+        )
+    return manifest
+
+
+def _check_fitted(instance: Any) -> None:
+    """Check the state of an estimator, and of its parts, unless it is not fitted; a pipeline may hold several."""
+    if hasattr(instance, "predict") and set(vars(instance)) - set(instance.get_params(deep=False)):
+        check_state(instance)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _damaged(path: str | os.PathLike[str], error: BaseException) -> ModelFileError:
+    """The error for a file that cannot be decoded.
+
+    The zip reader, the JSON reader, the array reader and the decoder each have their own exceptions for bytes
+    that make no sense, and a flipped bit can reach any of them. No code of a file is run, so whatever is
+    raised comes from the file's content.
+    """
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ModelFileError(
+        f"{path} is not a complete model file ({reason}): it may be truncated or damaged. "
+        "Copy it again, or fit the model again"
+    )

@@ -1,0 +1,434 @@
+"""From the arrays of a file to a learning task: labels, features with views, or precomputed kernels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multikernel.io.files import DataError, near_matches
+from multikernel.io.tables.formats import Table, read_table
+from multikernel.io.tables.joined import read_tables
+from multikernel.io.tables.precomputed import find_kernels, kernels_to_training
+from multikernel.io.tables.selection import select_columns
+
+USUAL_TARGETS = ("y", "y_train", "target", "label", "labels", "class", "classes", "gnd", "truth")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A task: classification, or regression.
+
+    Parameters
+    ----------
+    name : str
+        For titles: the files' names.
+    X : ndarray of shape (n, d), or (n, n, F) for precomputed kernels or distances
+    y : ndarray of shape (n,)
+        Labels, integers or text; floats to predict.
+    views : dict of str to list of int
+        Columns of X that belong together; empty for precomputed kernels.
+    feature_names : list of str
+        Names of the columns of X; empty for precomputed kernels.
+    kernel_names : list of str
+        Names of the precomputed kernels; empty for features.
+    target : str
+        Where the labels came from.
+    ids : list of str, optional
+        ID of each sample.
+    splits : list of pairs of index arrays, optional
+        Training and test samples, where the file has them.
+    is_table : bool
+        Whether X comes from columns of a table and not from an archive's arrays.
+    files : list of str
+        Views that were joined, in the order of their files.
+    distances : bool
+        Whether X holds distances and not kernels.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    views: dict[str, list[int]] = field(default_factory=dict)
+    feature_names: list[str] = field(default_factory=list)
+    kernel_names: list[str] = field(default_factory=list)
+    target: str = "y"
+    ids: list[str] | None = None
+    splits: list[tuple[np.ndarray, np.ndarray]] | None = None
+    is_table: bool = False
+    files: list[str] = field(default_factory=list)
+    distances: bool = False
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether X holds kernels, or distances, and not features."""
+        return self.X.ndim == 3
+
+    def describe(self) -> str:
+        """One line for people: samples, features or kernels, classes."""
+        what = (
+            f"{self.X.shape[2]} {'matrices of distances' if self.distances else 'precomputed kernels'}"
+            if self.is_precomputed
+            else f"{self.X.shape[1]} features in {len(self.views)} view{'s' * (len(self.views) != 1)}"
+        )
+        classes = "" if self.y.dtype.kind == "f" else f", {len(np.unique(self.y))} classes"
+        return f"{self.name}: {len(self.y)} samples, {what}{classes}"
+
+
+def read_dataset(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    target: str | None = None,
+    views: Mapping[str, str] | None = None,
+    drop: str | None = None,
+    precomputed: bool | str | None = None,
+    distances: bool = False,
+    id: str | None = None,
+    split: tuple[str, str] | None = None,
+    regression: bool = False,
+) -> Dataset:
+    """Read a task from a file, or from several.
+
+    Parameters
+    ----------
+    path : path, or sequence of path
+        A .csv, .tsv, .parquet, .npz or .mat file; several are joined by ``id``, and each is a view by default.
+    target : str, optional
+        Column or array with the labels; by default one with a usual name, such as ``y`` or ``label``.
+    views : mapping of str to str, optional
+        Selectors of columns by view, as in `select_columns`. By default every array of an archive is a view,
+        and all columns of a table are one.
+    drop : str, optional
+        Selector of columns that are not features.
+    precomputed : bool or str, optional
+        Whether the arrays are kernels: of shape (F, n, n) or (n, n, F), or several of shape (n, n). By
+        default this is seen from the shapes. A name picks one array of several.
+    distances : bool
+        Whether the matrices are distances, and not kernels.
+    id : str, optional
+        Column, or array, with the ID of each sample.
+    split : pair of str, optional
+        Arrays of an archive with the rows to train and to test on: numbers from 0, or from 1 if they reach the number
+        of samples, or masks; a row a split where they are two-way.
+    regression : bool
+        Whether the target is a number to predict, and not a class.
+
+    Raises
+    ------
+    DataError
+        When the file or what is asked of it cannot be used.
+    """
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    table = read_tables(paths, id)
+    target = _target_name(table, target)
+    y = _numbers(table, target) if regression else _labels(table, target)
+    name = ", ".join(Path(path).name for path in paths)
+    splits = None if split is None else _take_splits(table, split, len(y))
+    known: dict[str, Any] = {"target": target, "ids": table.ids, "splits": splits}
+    precomputed = precomputed or distances or None
+    if table.is_archive and not views:
+        kernels, kernel_names = find_kernels(table, target, len(y), precomputed)
+        if kernels is not None:
+            _check_diagonal(table, kernels, kernel_names, distances)
+            return Dataset(name, kernels, y, kernel_names=kernel_names, distances=distances, **known)
+    if precomputed:
+        raise DataError(f"{table.source}: precomputed kernels come from .npz or .mat files, not from a table")
+    features = _feature_blocks(table, target, len(y), views)
+    columns, groups = _columns(features)
+    dropped = set(select_columns(drop, columns, groups)) if drop else set()
+    chosen = _views(columns, groups, views, dropped, target, table)
+    used = sorted({index for members in chosen.values() for index in members})
+    position = {index: k for k, index in enumerate(used)}
+    names = [columns[index] for index in used]
+    return Dataset(
+        name,
+        _matrix(table.source, features, names),
+        y,
+        {view: [position[index] for index in members] for view, members in chosen.items()},
+        names,
+        is_table=not table.is_archive,
+        files=list(table.views),
+        **known,
+    )
+
+
+def read_features(source: str | os.PathLike[str] | Table, names: Sequence[str]) -> tuple[np.ndarray, Table]:
+    """Read the columns ``names``, in that order, whatever else a file or table holds: new samples for a model.
+
+    Returns
+    -------
+    X : ndarray of shape (m, len(names))
+    table : Table
+        All of the file, where labels may be too.
+    """
+    table = source if isinstance(source, Table) else read_table(source)
+    columns = {column: block for block in table.blocks for column in _block_columns(block, table.blocks[block])}
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise DataError(
+            f"{table.source} lacks {len(missing)} of the {len(names)} columns that the model was fitted on, "
+            f"first {missing[0]!r}; {near_matches(missing[0], list(columns))}"
+        )
+    needed = dict.fromkeys(columns[name] for name in names)
+    blocks = {block: table.blocks[block] for block in needed}
+    _check_lengths(table.source, blocks)
+    return _matrix(table.source, blocks, list(names)), table
+
+
+def read_test_kernels(source: str | os.PathLike[str] | Table, n_kernels: int, n_train: int) -> np.ndarray:
+    """Read kernels between new and training samples, as (m, n_train, n_kernels)."""
+    table = source if isinstance(source, Table) else read_table(source)
+    return kernels_to_training(table, n_kernels, n_train)
+
+
+def labels_if_present(table: Table, target: str, n_samples: int, *, regression: bool = False) -> np.ndarray | None:
+    """Labels, or numbers, of new samples where the file has them, to score predictions."""
+    if target not in table.blocks or table.blocks[target].size != n_samples:
+        return None
+    return _numbers(table, target) if regression else _labels(table, target, minimum=1)
+
+
+def _take_splits(table: Table, split: tuple[str, str], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of rows to train and to test on, taken out of the arrays of an archive."""
+    parts = []
+    for name in split:
+        if not table.is_archive or name not in table.blocks:
+            there = near_matches(name, list(table.blocks)) if table.is_archive else "it is a table"
+            raise DataError(f"{table.source} has no array {name!r} of rows for a split; {there}")
+        block = np.asarray(table.blocks.pop(name))
+        if block.dtype.kind not in "biu" and not (block.dtype.kind == "f" and (block == np.round(block)).all()):
+            raise DataError(f"{table.source}: the split {name!r} holds {block.dtype}, not row numbers or a mask")
+        block = block.reshape(1, -1) if block.size == max(block.shape, default=0) else block
+        masks = block.dtype.kind == "b"
+        parts.append([np.flatnonzero(row) if masks else row.astype(np.int64) for row in block])
+    if len(parts[0]) != len(parts[1]):
+        raise DataError(f"{table.source}: {split[0]!r} has {len(parts[0])} splits, {split[1]!r} has {len(parts[1])}")
+    rows = np.concatenate([row for part in parts for row in part])
+    first = 1 if len(rows) and rows.min() >= 1 and rows.max() == n_samples else 0  # as MATLAB counts
+    return [(train - first, test - first) for train, test in zip(*parts)]
+
+
+def _check_diagonal(table: Table, kernels: np.ndarray, names: list[str], distances: bool) -> None:
+    """Refuse distances that are taken for kernels, and the other way round."""
+    for f, name in enumerate(names):
+        is_zero = not np.diagonal(kernels[:, :, f]).any()
+        if is_zero and not distances and kernels[:, :, f].any():
+            raise DataError(
+                f"{table.source}: the diagonal of {name!r} is zero, as that of distances is, and no kernel's. If "
+                "these are distances D, --distances makes the kernels exp(-D / mean D)"
+            )
+        if distances and not is_zero:
+            raise DataError(f"{table.source}: the diagonal of {name!r} is not zero: these are no distances")
+
+
+def _numbers(table: Table, target: str) -> np.ndarray:
+    """The target as finite floats, shape (n,)."""
+    values = _one_each(table, target)
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{table.source}: the target {target!r} is not numeric: numbers are needed for regression")
+    return _complete(table, target, values.astype(np.float64), lambda y: ~np.isfinite(y))
+
+
+def _target_name(table: Table, target: str | None) -> str:
+    """The target as asked, else the only array with a usual name."""
+    if target is not None:
+        if target not in table.blocks:
+            choices = near_matches(target, list(table.blocks))
+            raise DataError(f"{table.source} has no column {target!r} for the target; {choices}")
+        return target
+    usual = [name for name in table.blocks if name.lower() in USUAL_TARGETS]
+    if table.is_archive and usual:
+        usual = _as_long_as_samples(table, usual)
+    if len(usual) != 1:
+        found = "several columns could be" if usual else "no column is obviously"
+        some = near_matches("", usual or list(table.blocks))
+        raise DataError(f"{table.source}: {found} the target; say which with --target ({some})")
+    return usual[0]
+
+
+def _as_long_as_samples(table: Table, usual: list[str]) -> list[str]:
+    """Those of an archive's candidates that are as long as its data, the longest: ``classes`` is often names only."""
+    lengths = {name: _n_labels(table.blocks[name]) for name in usual}
+    data = [block for name, block in table.blocks.items() if block.ndim >= 2 and name not in usual]
+    # the last axis too: kernels may be stored as (F, n, n)
+    sides = {block.shape[0] for block in data} | {block.shape[-1] for block in data if block.ndim == 3}
+    fitting = [name for name in usual if not sides or lengths[name] in sides]
+    if not fitting:  # labels of another length are reported where they are put beside the data
+        return [name for name in usual if name.lower() not in ("class", "classes")]
+    return [name for name in fitting if lengths[name] == max(lengths[other] for other in fitting)]
+
+
+def _n_labels(block: np.ndarray) -> int:
+    """Samples that an array of labels is for: its entries, or its rows if it has several labels a sample."""
+    return block.size if block.size == max(block.shape, default=1) else len(block)
+
+
+def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
+    """Labels as integers where they are whole numbers, else as text; checked."""
+    where = f"{table.source}: the target {target!r}"
+    values = _one_each(table, target)
+    if values.dtype.kind in "OUS":
+        y = _complete(table, target, np.array([str(value).strip() for value in values]), lambda y: y == "")
+    else:
+        y = _complete(table, target, values.astype(np.float64), lambda y: ~np.isfinite(y))
+    if y.dtype.kind == "f":
+        fraction = y != np.round(y)
+        if fraction.any():
+            example = y[np.argmax(fraction)]
+            raise DataError(f"{where} looks continuous ({example:g}): classes are needed, or `fit --regression`")
+        y = y.astype(np.int64)
+    classes = np.unique(y)
+    if len(classes) < minimum:
+        raise DataError(f"{where} has only one class ({classes[0]}) in {len(y)} rows: two are needed to learn")
+    if len(classes) > max(2, len(y) // 2):
+        raise DataError(f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?")
+    return y
+
+
+def _one_each(table: Table, target: str) -> np.ndarray:
+    """The target as one value a sample, shape (n,)."""
+    where, values = f"{table.source}: the target {target!r}", np.asarray(table.blocks[target])
+    if values.dtype.kind not in "biufOUS":
+        raise DataError(f"{where} holds {values.dtype}, neither numbers nor text")
+    if values.ndim > 1 and values.size != max(values.shape):
+        raise DataError(f"{where} has shape {values.shape}: one label a sample is needed, not several")
+    if not values.size:
+        raise DataError(f"{where} has no entries: there is nothing to learn from")
+    return values.ravel()
+
+
+def _complete(table: Table, target: str, y: np.ndarray, is_missing: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The target, if it is missing nowhere."""
+    missing = is_missing(y)
+    if missing.any():
+        first = int(np.argmax(missing))
+        raise DataError(
+            f"{table.source}: the target {target!r} is missing in {missing.sum()} of {len(y)} rows, first in row "
+            f"{first}: drop them"
+        )
+    return y
+
+
+def _feature_blocks(
+    table: Table, target: str, n_samples: int, views: Mapping[str, str] | None
+) -> dict[str, np.ndarray]:
+    """Blocks that can be features: all columns of a table, an archive's arrays with a row per sample."""
+    others = {name: block for name, block in table.blocks.items() if name != target}
+    if not table.is_archive:
+        if not others:
+            raise DataError(f"{table.source} has no column besides the target {target!r}")
+        return others
+    numeric = {name: block for name, block in others.items() if block.dtype.kind in "biuf" and block.ndim >= 2}
+    fitting = {name: block for name, block in numeric.items() if len(block) == n_samples}
+    if len(fitting) < len(numeric) and not views:
+        _check_lengths(table.source, {target: table.blocks[target].ravel(), **numeric})
+    vectors = {k: b for k, b in others.items() if b.dtype.kind in "biuf" and b.shape == (n_samples,)}
+    if not fitting and not vectors:
+        shapes = ", ".join(f"{name} {block.shape}" for name, block in others.items())
+        raise DataError(f"{table.source} has no array of {n_samples} rows, as the target {target!r} has: {shapes}")
+    flat = {name: block.reshape(n_samples, -1) for name, block in fitting.items()}
+    return {**flat, **vectors} if views or not flat else flat
+
+
+def _check_lengths(source: str, blocks: Mapping[str, np.ndarray]) -> None:
+    """All blocks must have as many rows as the first."""
+    first = next(iter(blocks))
+    for name, block in blocks.items():
+        if len(block) != len(blocks[first]):
+            raise DataError(
+                f"{source}: {name!r} has {len(block)} rows, but {first!r} has {len(blocks[first])}; "
+                "all views need one row per sample. Choose the arrays to use with --view name=array"
+            )
+
+
+def _block_columns(name: str, block: np.ndarray) -> list[str]:
+    """Names of a block's columns: its own name, or ``name.0``, ``name.1``…"""
+    if block.ndim == 1:
+        return [name]
+    return [f"{name}.{k}" for k in range(int(np.prod(block.shape[1:])))]
+
+
+def _columns(blocks: Mapping[str, np.ndarray]) -> tuple[list[str], dict[str, list[int]]]:
+    """Names of all columns, and positions by block of those that have several."""
+    columns: list[str] = []
+    groups = {}
+    for name, block in blocks.items():
+        own = _block_columns(name, block)
+        if block.ndim > 1:
+            groups[name] = list(range(len(columns), len(columns) + len(own)))
+        columns.extend(own)
+    return columns, groups
+
+
+def _views(
+    columns: list[str],
+    groups: dict[str, list[int]],
+    views: Mapping[str, str] | None,
+    dropped: set[int],
+    target: str,
+    table: Table,
+) -> dict[str, list[int]]:
+    """Columns by view, without those dropped."""
+    if views:
+        for name, selector in views.items():
+            if target in selector.split(","):
+                raise DataError(f"view {name!r}: {target!r} is the target and cannot be a feature")
+        chosen = {name: select_columns(selector, columns, groups) for name, selector in views.items()}
+    elif table.views:  # a view a file
+        position = {name: k for k, name in enumerate(columns)}
+        of_files = {
+            view: [i for name in members for i in groups.get(name, [position[name]] if name in position else [])]
+            for view, members in table.views.items()
+        }
+        chosen = {view: members for view, members in of_files.items() if members}  # one may hold the target alone
+    else:
+        chosen = dict(groups) if groups else {"all": list(range(len(columns)))}
+    kept = {name: [i for i in members if i not in dropped] for name, members in chosen.items()}
+    empty = [name for name, members in kept.items() if not members]
+    if empty:
+        raise DataError(f"{table.source}: no column is left in view {empty[0]!r}")
+    return kept
+
+
+def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str]) -> np.ndarray:
+    """The columns ``names`` as numbers, all of them finite; float32 stays float32."""
+    wanted: dict[str, list[tuple[int, int]]] = {}
+    position = {name: k for k, name in enumerate(names)}
+    for block_name, block in blocks.items():
+        for k, column in enumerate(_block_columns(block_name, block)):
+            if column in position:
+                wanted.setdefault(block_name, []).append((k, position[column]))
+    n_samples = len(next(iter(blocks.values())))
+    single = all(blocks[name].dtype in (np.float32, np.float16) for name in wanted)
+    X = np.empty((n_samples, len(names)), np.float32 if single else np.float64)
+    for block_name, pairs in wanted.items():
+        block = blocks[block_name]
+        if block.dtype.kind not in "biuf":
+            _refuse_text(source, block_name, block)
+        inside, outside = (list(side) for side in zip(*pairs))
+        X[:, outside] = block.reshape(n_samples, -1)[:, inside]
+    finite = np.isfinite(X)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise DataError(
+            f"{source}: {X.size - finite.sum()} values are missing or not finite, first in column "
+            f"{names[column]!r}, row {row} (counted from 0). Drop these rows or fill them in"
+        )
+    return X
+
+
+def _refuse_text(source: str, name: str, block: np.ndarray) -> None:
+    """Say where a column that should hold numbers does not."""
+    for row, value in enumerate(block.ravel()):
+        try:
+            float(value)
+        except ValueError:
+            raise DataError(
+                f"{source}: column {name!r} is not numeric: row {row} (counted from 0) holds {str(value)[:60]!r}. "
+                f"Leave it out with --drop {name}, or encode it as numbers"
+            ) from None
+    raise DataError(f"{source}: column {name!r} is not numeric. Leave it out with --drop {name}")

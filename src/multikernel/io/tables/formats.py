@@ -1,0 +1,268 @@
+"""One reader per file format; each gives a `Table` of named blocks of columns."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multikernel.io.files import DataError
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+
+
+@dataclass(frozen=True)
+class Table:
+    """Arrays as a file holds them, by name.
+
+    Parameters
+    ----------
+    source : str
+        The file's name, for messages.
+    blocks : dict of str to ndarray
+        A column of a table is an array of shape (n,); an archive's arrays keep the shape they have.
+    is_archive : bool
+        Whether the arrays come from an archive, where lengths and meanings are free.
+    ids : list of str, optional
+        ID of each sample.
+    views : dict of str to list of str
+        Columns by the file that they come from, where there are several.
+    """
+
+    source: str
+    blocks: dict[str, np.ndarray]
+    is_archive: bool = False
+    ids: list[str] | None = None
+    views: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_table(path: str | os.PathLike[str], *, text: str | None = None) -> Table:
+    """Read a file by its ending: .csv, .tsv, .parquet, .npz or .mat.
+
+    Parameters
+    ----------
+    path : path
+    text : str, optional
+        A column of a text file that is not to be read as numbers: IDs such as 007.
+
+    Raises
+    ------
+    DataError
+        When the file is missing, unreadable, truncated, empty or of an unknown kind.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, not a file")
+    if not path.exists():
+        if path.is_symlink():
+            raise DataError(f"{path} is a link that leads nowhere, to {os.readlink(path)}")
+        raise DataError(f"there is no file {path}" + _similar_files(path))
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(f"{path}: unknown kind of file {path.suffix!r}; readable are {', '.join(READERS)}")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty (0 bytes)")
+    try:
+        return _read_delimited(path, text) if reader is _read_delimited else reader(path)
+    except PermissionError:
+        raise DataError(f"{path} cannot be read: permission denied") from None
+
+
+def _similar_files(path: Path) -> str:
+    """Suggest a file of the same folder whose name is close to the one that is missing."""
+    import difflib
+
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return f" (nor a folder {path.parent})"
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {path.parent / close[0]}?" if close else ""
+
+
+def _read_delimited(path: Path, text_column: str | None = None) -> Table:
+    """Read a text table with a header line; the columns become float64 where every entry is a number."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    if "\0" in text:
+        raise DataError(f"{path} holds binary data, not text: is its ending right?")
+    lines = text.splitlines(keepends=True)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(next((x for x in lines if x.strip()), ""))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    usual = csv.field_size_limit(max(len(text), 1))  # no field is too long: memory holds the file already
+    try:
+        header, rows = _header_and_rows(path, reader)
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: {error}; the file may be truncated") from None
+    finally:
+        csv.field_size_limit(usual)
+    columns = [list(column) for column in zip(*rows)]
+    return Table(
+        str(path),
+        {name: np.array(c, dtype=object) if name == text_column else _typed(c) for name, c in zip(header, columns)},
+    )
+
+
+def _delimiter(header: str) -> str:
+    """The separator that the header uses most; a comma in doubt."""
+    return max(",;\t|", key=header.count)
+
+
+def _header_and_rows(path: Path, reader: Any) -> tuple[list[str], list[list[str]]]:
+    """Check that names are unique and that every line has as many fields as the header."""
+    header = [name.strip() for name in next((row for row in reader if row), [])]
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        raise DataError(f"{path}: the column name {repeated[0]!r} occurs {header.count(repeated[0])} times")
+    rows = []
+    for row in reader:
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}, line {reader.line_num}: {len(row)} fields, but the header has {len(header)}; "
+                "the file may be truncated"
+            )
+        rows.append(row)
+    if not rows:
+        raise DataError(f"{path} has a header of {len(header)} columns and no rows")
+    return header, rows
+
+
+def _typed(column: list[str]) -> np.ndarray:
+    """Numbers as float64 (missing entries as NaN) if all are numbers, else text."""
+    try:
+        return np.array(column, dtype=np.float64)
+    except ValueError:
+        pass
+    entries = [entry.strip() for entry in column]
+    try:
+        return np.array([np.nan if e.lower() in MISSING else float(e) for e in entries])
+    except ValueError:
+        return np.array(entries, dtype=object)
+
+
+def _read_parquet(path: Path) -> Table:
+    """Read a parquet file through pyarrow."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise DataError(
+            f"{path}: reading parquet needs pyarrow: pip install 'multikernel[tables]' (or save as csv)"
+        ) from None
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a complete parquet file: {_first_line(error)}") from None
+    # pandas stores an unnamed row index as such a column: it is not data
+    names = [name for name in table.column_names if not name.startswith("__index_level_")]
+    blocks = {name: _arrow_column(table[name]) for name in names}
+    if not blocks or table.num_rows == 0:
+        raise DataError(f"{path} has {len(blocks)} columns and {table.num_rows} rows: nothing to learn from")
+    return Table(str(path), blocks)
+
+
+def _arrow_column(column: Any) -> np.ndarray:
+    """A column as float64, or as text; missing numbers are NaN."""
+    import pyarrow.types
+
+    if pyarrow.types.is_dictionary(column.type):  # pandas' categories
+        column = column.cast(column.type.value_type)
+    values = column.to_numpy()
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    if all(value is None or isinstance(value, (int, float)) for value in values):  # decimals stay text
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return np.array(["" if value is None else str(value) for value in values], dtype=object)
+
+
+def _read_npz(path: Path) -> Table:
+    """Read an archive of arrays; pickled objects are refused."""
+    import zipfile
+    import zlib
+
+    blocks = {}
+    key = None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for key in archive.files:
+                blocks[key] = archive[key]
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        ValueError,
+        AttributeError,
+        TypeError,
+    ) as error:
+        if "Object arrays" in str(error):
+            raise DataError(
+                f"{path}: the array {key!r} holds pickled objects, which may run code when read; "
+                "save plain arrays of numbers or text"
+            ) from None
+        where = f" (at the array {key!r})" if key else ""
+        raise DataError(
+            f"{path} is not a complete .npz archive{where}: {_first_line(error)}. It may be truncated: write it again"
+        ) from None
+    if not blocks:
+        raise DataError(f"{path} holds no arrays")
+    return Table(str(path), blocks, is_archive=True)
+
+
+def _read_mat(path: Path) -> Table:
+    """Read a MATLAB file (version 7 or older); cells become lists of arrays, structs are left out."""
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(path)
+    except NotImplementedError:
+        raise DataError(
+            f"{path} is a MATLAB 7.3 (HDF5) file, which is not read. In MATLAB: save('{path.name}', ..., '-v7')"
+        ) from None
+    except Exception as error:  # the reader raises a dozen unrelated types on damaged files
+        raise DataError(f"{path} is not a complete MATLAB file: {_first_line(error)}") from None
+    blocks: dict[str, np.ndarray] = {}
+    for key, value in content.items():
+        if not key.startswith("__"):
+            blocks.update(_mat_blocks(key, value))
+    if not blocks:
+        raise DataError(f"{path} holds no arrays")
+    return Table(str(path), blocks, is_archive=True)
+
+
+def _mat_blocks(key: str, value: Any) -> dict[str, np.ndarray]:
+    """A matrix as it is; a cell of texts as one array; a cell of matrices as ``key{1}``, ``key{2}``…"""
+    if hasattr(value, "toarray"):
+        return {key: value.toarray()}
+    if not isinstance(value, np.ndarray) or value.dtype.kind == "V":
+        return {}
+    if value.dtype.kind != "O":
+        return {key: value}
+    cells = list(value.ravel(order="F"))
+    if all(isinstance(cell, np.ndarray) and cell.dtype.kind in "US" for cell in cells):
+        return {key: np.array(["".join(cell.ravel()) for cell in cells], dtype=object)}
+    numeric = [isinstance(cell, np.ndarray) and cell.dtype.kind in "biuf" for cell in cells]
+    return {f"{key}{{{i + 1}}}": cell for i, cell in enumerate(cells)} if all(numeric) else {}
+
+
+def _first_line(error: BaseException) -> str:
+    """An exception's message without its continuation."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+READERS: dict[str, Callable[[Path], Table]] = {
+    ".csv": _read_delimited,
+    ".tsv": _read_delimited,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+    ".mat": _read_mat,
+}

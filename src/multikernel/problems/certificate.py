@@ -1,0 +1,45 @@
+"""The proof that comes with every solution: a primal value, a dual value, and the gap between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Two bounds on the optimum of a convex problem: ``dual <= optimum <= primal``.
+
+    It is computed by the problem from a candidate solution, never by the solver that is being judged, so a
+    solver with a bug gets a large gap, not a wrong claim.
+
+    Parameters
+    ----------
+    primal : float
+        Upper bound on the optimum.
+    dual : float
+        Lower bound on the optimum; ``nan`` for a problem without a dual.
+    stationarity : float
+        How far the solution is from a stationary point, relative; ``nan`` where it is not measured. It proves
+        nothing about the optimum, but a problem without a dual has no other reason to stop.
+
+    Examples
+    --------
+    >>> from multikernel.problems.certificate import Certificate
+    >>> proof = Certificate(primal=2.0, dual=1.5)
+    >>> proof.gap, proof.relative_gap
+    (0.5, 0.25)
+    """
+
+    primal: float
+    dual: float
+    stationarity: float = float("nan")
+
+    @property
+    def gap(self) -> float:
+        """Distance between the bounds, not below zero (rounding can make it -1e-16)."""
+        return max(self.primal - self.dual, 0.0) if self.primal == self.primal else float("nan")
+
+    @property
+    def relative_gap(self) -> float:
+        """``gap / |primal|``: what ``tol`` is compared with; no gap is none of zero, either."""
+        return self.gap / max(abs(self.primal), 1e-300)

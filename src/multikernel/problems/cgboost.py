@@ -1,0 +1,98 @@
+"""The mixture of kernel columns that CG-Boost learns, and the proof of its solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram import GramStack
+from multikernel.problems.certificate import Certificate
+from multikernel.svm.labels import LabelSVMs
+
+Array = NDArray[np.float64]
+
+
+class ColumnProblem:
+    """SVMs whose features are the columns of all kernels [BZB04], one a label.
+
+    Label t has coefficients a_jt (n,) for each kernel j, and the sum over labels of
+
+        min over a, b of  ½ Σ_j ‖a_jt‖² + C Σ_i s_i max(0, 1 − y_it (Σ_j K_j[i] a_jt + b_t))
+
+    is the problem. Its dual is that of an SVM on Σ_j K_j²: with signed dual coefficients alpha (n, T), a_jt is
+    K_j alpha_t. A solution for some kernels is feasible with coefficients of zero for the others, and its alpha is
+    feasible for the dual of all, where each kernel left out costs ½‖K_j alpha_t‖². That is what the certificate
+    knows, and what column generation goes by.
+
+    Parameters
+    ----------
+    stack : GramStack
+        F square, symmetric kernels. They need not be positive semi-definite.
+    inner : LabelSVMs
+        The SVMs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel import gram_stack
+    >>> from multikernel.problems.cgboost import ColumnProblem
+    >>> from multikernel.svm import LabelSVMs
+    >>> stack = gram_stack(np.eye(2)[:, :, None])
+    >>> problem = ColumnProblem(stack, LabelSVMs([[-1.0], [1.0]], C=10.0))
+    >>> problem.certificate(np.ones(1), np.array([[-1.0], [1.0]]))
+    Certificate(primal=1.0, dual=1.0, stationarity=nan)
+    """
+
+    def __init__(self, stack: GramStack, inner: LabelSVMs):
+        self.stack = stack
+        self.inner = inner
+        self._chosen = np.zeros(stack.n_kernels, dtype=bool)
+        self._master: Array = np.zeros((len(stack), len(stack)))
+        self._alpha: Array | None = None
+        self._columns: Array | None = None
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """No kernel, and a feasible alpha."""
+        return np.zeros(self.stack.n_kernels), self.inner.start()
+
+    def master(self, weights: NDArray) -> Array:
+        """Σ K_j² over the kernels with a weight of one, shape (n, n); it grows by the kernels that are new."""
+        chosen = np.asarray(weights) > 0.5
+        if (self._chosen & ~chosen).any():
+            self._chosen, self._master = np.zeros_like(chosen), np.zeros_like(self._master)
+        self._chosen = self._chosen.copy()
+        for j in np.flatnonzero(chosen & ~self._chosen):
+            kernel = self.stack.take(kernels=[j]).combine(np.ones(1)).astype(np.float64, copy=False)
+            square = np.empty_like(kernel)
+            for rows in self.stack.row_blocks():
+                np.matmul(kernel[rows], kernel, out=square[rows[0] : rows[-1] + 1])
+            self._master += 0.5 * (square + square.T)  # exactly symmetric
+            self._chosen[j] = True
+        return self._master
+
+    def columns(self, alpha: NDArray) -> Array:
+        """K_j alpha, shape (F, n, T): the coefficients that alpha implies."""
+        if self._alpha is None or not np.array_equal(alpha, self._alpha):
+            self._alpha, self._columns = np.array(alpha), self.stack.apply(alpha)
+        assert self._columns is not None
+        return self._columns
+
+    def violations(self, alpha: NDArray) -> Array:
+        """½‖K_j alpha_t‖² for each kernel and label, shape (F, T): what leaving a kernel out costs."""
+        return 0.5 * np.einsum("fnt,fnt->ft", self.columns(alpha), self.columns(alpha))
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """Value with the kernels that have a weight of one, and dual value of all kernels at ``alpha`` (n, T).
+
+        Any part of alpha between none and all of it is feasible too, so the best is taken, label by label.
+        """
+        primal = self.inner.certificate(self.master(weights) @ alpha, alpha).primal
+        linear, quadratic = self.inner.linear(alpha), self.violations(alpha).sum(axis=0)
+        # min(linear / 2 quadratic, 1), without dividing by a form that is zero
+        share = np.clip(linear, 0.0, 2.0 * quadratic) / np.where(quadratic > 0.0, 2.0 * quadratic, 1.0)
+        share = np.where(quadratic > 0.0, share, linear > 0.0)
+        return Certificate(primal, float((share * linear - share**2 * quadratic).sum()))
+
+    def intercept(self, weights: NDArray, alpha: NDArray) -> Array:
+        """The biases with the least loss, shape (T,)."""
+        return self.inner.intercepts(self.master(weights) @ alpha)

@@ -1,0 +1,34 @@
+"""Fixed-point iterations that converge faster."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+def extrapolated_move(memory: list[tuple[Vector, Vector]], importance: Vector | float = 1.0) -> Vector:
+    """The move from the last position to the fixed point of a map, by Anderson's mixing of the last few [WN11].
+
+    Parameters
+    ----------
+    memory : list of (position, move)
+        Positions, the last one last, and where the map would move each.
+    importance : ndarray or float
+        How much each coordinate counts in the mixed move, which is to be small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.problems.extrapolation import extrapolated_move
+    >>> slow = lambda x: 0.1 * (np.array([3.0]) - x)
+    >>> x = np.array([0.0])
+    >>> float((x + extrapolated_move([(x - 1.0, slow(x - 1.0)), (x, slow(x))])).round(9)[0])
+    3.0
+    """
+    positions, moves = (np.array(part) for part in zip(*memory))
+    differences = np.diff(moves, axis=0).T
+    weights = np.broadcast_to(importance, moves[-1].shape)
+    mix = np.linalg.lstsq(weights[:, None] * differences, weights * moves[-1], rcond=1e-10)[0]
+    return moves[-1] - (np.diff(positions, axis=0).T + differences) @ mix

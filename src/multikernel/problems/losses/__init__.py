@@ -1,0 +1,1 @@
+"""Losses: their values, slopes and duals."""

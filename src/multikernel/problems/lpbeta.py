@@ -1,0 +1,135 @@
+"""The linear program that weights classifiers by their margins over all classes, and the proof of its solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multikernel.problems.certificate import Certificate
+from multikernel.svm.feasible import settle_sum, weighted_quantile
+
+Table = NDArray[np.float64]
+
+
+class MarginProblem:
+    """Weights of classifiers with the largest soft margin of the right class over every other class.
+
+    With scores f_jr(x_i) of classifier j for class r, sample weights s and S = Σ_i s_i [GN09, LP-β and LP-B]:
+
+        min  −ρ + (1/νS) Σ_i s_i ξ_i
+        over weights in the simplex, ρ, ξ ≥ 0,
+        subject to  Σ_j β_j^{y_i} f_{j y_i}(x_i) − Σ_j β_j^r f_jr(x_i) ≥ ρ − ξ_i   for all i and r ≠ y_i,
+
+    where β^r is the same for all classes (``shared``: one simplex), or each class has its own (a simplex a class).
+    For given weights ρ and ξ have closed forms. The dual has prices u_ir ≥ 0, one a constraint, that sum to 1 with
+    Σ_r u_ir ≤ s_i / νS for each sample; its value is minus the largest weighted sum of margins that any weights
+    reach: −max_j Σ_ir u_ir (f_{j y_i} − f_jr) if they are shared.
+
+    Parameters
+    ----------
+    scores : array-like of shape (F, n, M)
+        Scores of F classifiers for n samples and M ≥ 2 classes. They should come from classifiers that were not
+        trained on the sample in question.
+    codes : array-like of shape (n,)
+        Class of each sample, 0 to M − 1.
+    nu : float
+        ν in (0, 1]: bound on the share of samples with a margin below ρ.
+    sample_weight : array-like of shape (n,), optional
+        s; all ones by default.
+    shared : bool
+        Whether all classes use the same weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.problems.lpbeta import MarginProblem
+    >>> right, wrong = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([[-1.0, 1.0], [1.0, -1.0]])
+    >>> problem = MarginProblem([right, wrong], [0, 1], nu=0.5)
+    >>> problem.certificate(np.array([1.0, 0.0]), np.array([[0.0, 0.5], [0.5, 0.0]]))
+    Certificate(primal=-2.0, dual=-2.0, stationarity=nan)
+    """
+
+    def __init__(
+        self,
+        scores: ArrayLike,
+        codes: ArrayLike,
+        nu: float = 0.5,
+        *,
+        sample_weight: ArrayLike | None = None,
+        shared: bool = True,
+    ):
+        self.scores = np.asarray(scores, dtype=np.float64)
+        self.codes = np.asarray(codes, dtype=np.intp)
+        self.nu, self.shared = float(nu), bool(shared)
+        if not 0.0 < self.nu <= 1.0:
+            raise ValueError(f"nu={nu!r} must be above 0 and at most 1: it bounds the share of margin errors.")
+        if self.scores.ndim != 3 or self.scores.shape[1] != len(self.codes) or self.scores.shape[2] < 2:
+            raise ValueError(
+                f"scores have shape {self.scores.shape}, expected (F, {len(self.codes)}, M) with M ≥ 2 classes."
+            )
+        self.n_kernels, self.n_samples, self.n_classes = self.scores.shape
+        weight = np.ones(self.n_samples) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if not weight.sum() > 0.0:
+            raise ValueError("all sample weights are zero: at least one sample must count.")
+        self.caps = weight / (self.nu * weight.sum())  # bounds on a sample's prices, and the price of its ξ
+        self.scale = float(np.abs(self.scores).max(initial=0.0))
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Equal weights, and prices on the rivals that are nearest to them."""
+        weights = self.members(np.ones((self.n_kernels,) if self.shared else (self.n_classes, self.n_kernels)))
+        margins = self.margins(weights)
+        prices = np.zeros_like(margins)
+        prices[np.arange(self.n_samples), margins.argmin(axis=1)] = self.caps / self.caps.sum()
+        return weights, prices
+
+    def members(self, weights: NDArray) -> NDArray[np.float64]:
+        """Weights without negative entries that sum to one, for each class where classes have their own."""
+        weights = np.maximum(weights, 0.0)
+        total = weights.sum(axis=-1, keepdims=True)
+        return np.where(total > 0.0, weights / np.where(total > 0.0, total, 1.0), 1.0 / self.n_kernels)
+
+    def margins(self, weights: NDArray) -> Table:
+        """Score of the right class less that of each other, shape (n, M); infinite at the right class."""
+        mixed = np.tensordot(weights, self.scores, axes=1) if self.shared else _by_class(weights, self.scores)
+        samples = np.arange(self.n_samples)
+        margins = mixed[samples, self.codes][:, None] - mixed
+        margins[samples, self.codes] = np.inf
+        return margins
+
+    def prices(self, prices: NDArray) -> Table:
+        """Feasible prices near those given: none at the right class, bounded for each sample, with sum 1."""
+        samples = np.arange(self.n_samples)
+        prices = np.maximum(prices, 0.0)
+        prices[samples, self.codes] = 0.0
+        sums = prices.sum(axis=1)
+        wanted = settle_sum(sums, np.zeros(self.n_samples), self.caps, 1.0)
+        prices *= (wanted / np.where(sums > 0.0, sums, 1.0))[:, None]
+        missing = np.flatnonzero((sums <= 0.0) & (wanted > 0.0))
+        prices[missing, (self.codes[missing] + 1) % self.n_classes] = wanted[missing]
+        return prices
+
+    def margin(self, weights: NDArray) -> float:
+        """The best ρ for these weights."""
+        return weighted_quantile(self.margins(weights).min(axis=1), self.caps, 1.0)
+
+    def certificate(self, weights: NDArray, prices: NDArray) -> Certificate:
+        """Value at ``weights`` with the best ρ and ξ, and the dual value at ``prices``.
+
+        ``weights`` have shape (F,), or (M, F) for a row a class, ``prices`` (n, M).
+        """
+        smallest = self.margins(self.members(weights)).min(axis=1)
+        rho = weighted_quantile(smallest, self.caps, 1.0)
+        primal = float(self.caps @ np.maximum(rho - smallest, 0.0)) - rho
+        prices = self.prices(prices)
+        signed = -prices
+        signed[np.arange(self.n_samples), self.codes] = prices.sum(axis=1)
+        gains = np.einsum("fnr,nr->rf", self.scores, signed, optimize=True)
+        dual = -float(gains.sum(axis=0).max() if self.shared else gains.max(axis=1).sum())
+        # an optimum of zero has no small relative gap: what is rounding of the scores counts as nothing
+        rounding = 64 * np.finfo(float).eps * self.scale
+        return Certificate(primal, primal if abs(primal - dual) <= rounding else dual)
+
+
+def _by_class(weights: NDArray, scores: Table) -> Table:
+    """Σ_j weights[r, j] scores[j, :, r], shape (n, M)."""
+    return np.einsum("rf,fnr->nr", weights, scores, optimize=True)

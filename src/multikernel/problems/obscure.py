@@ -1,0 +1,232 @@
+"""The primal family's problem: a group norm of w and a loss, with the certificate that proves a solution good."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram import DenseStack, GramStack
+from multikernel.gram.base import support_of
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.losses.hinge import MulticlassHinge
+from multikernel.problems.weight_sets import LpBall, lp_norm
+
+Vector = NDArray[np.float64]
+
+# Smallest share of the largest weight that a kernel can fall to while weights are learnt.
+SMALLEST_SHARE = 1e-12
+
+
+def weight_norm(group_norm: float) -> float:
+    """The norm p of kernel weights that a group norm r of w amounts to: ``p = r / (2 - r)``, from 1 to infinity.
+
+    OBSCURE's p is a group norm, the p of ℓp-norm MKL a norm of the weights; both name the same problem when
+    converted.
+
+    Examples
+    --------
+    >>> from multikernel.problems.obscure import group_norm, weight_norm
+    >>> weight_norm(1.5), group_norm(3.0), weight_norm(2.0)
+    (3.0, 1.5, inf)
+    """
+    return float("inf") if group_norm >= 2.0 else group_norm / (2.0 - group_norm)
+
+
+def group_norm(weight_norm: float) -> float:
+    """The group norm r of w that a norm p of kernel weights amounts to: ``r = 2p / (p + 1)``, from 1 to 2."""
+    return 2.0 if np.isinf(weight_norm) else 2.0 * weight_norm / (weight_norm + 1.0)
+
+
+class GroupNormProblem:
+    """``min over w of  lam/2 ‖w‖²_{2,p} + sparsity ‖w‖_{2,1} + loss(w)`` [OJC10, eq. (9)], [OJ11, eq. (4)].
+
+    A solution is written as ``w_j = weights_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j weights_j K_j
+    alpha``. Its dual point is ``A = lam alpha``, made feasible; with θ_j(A) = Σ_i A_i φ_j(x_i)
+
+        D(A) = linear(A) - 1/(2 lam) ‖(max(‖θ_j(A)‖ - sparsity, 0))_j‖_q²  <=  optimum  <=  f(w),    1/p + 1/q = 1.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Training kernels, square.
+    loss : MulticlassHinge
+        The loss, with labels and sample weights.
+    lam : float
+        Factor of the squared norm.
+    p : float
+        Group norm, 1 < p <= 2.
+    sparsity : float
+        Factor of the (2, 1) norm, which sets whole kernels to zero.
+    memory : int
+        Bytes that solvers may use for kernel rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import DenseStack
+    >>> from multikernel.problems.obscure import GroupNormProblem
+    >>> from multikernel.problems.losses.hinge import MulticlassHinge
+    >>> problem = GroupNormProblem(DenseStack(np.eye(2)[None]), MulticlassHinge([0, 1], 2), lam=0.5, p=1.5)
+    >>> proof = problem.certificate(np.ones(1), np.array([[0.5, -0.5], [-0.5, 0.5]]))
+    >>> proof.primal, proof.dual
+    (0.25, 0.25)
+    """
+
+    def __init__(
+        self,
+        stack: GramStack,
+        loss: MulticlassHinge,
+        lam: float,
+        p: float,
+        *,
+        sparsity: float = 0.0,
+        memory: int = 1 << 30,
+    ):
+        if not 1.0 < p <= 2.0:
+            raise ValueError(
+                f"p={p!r} must be above 1 and at most 2: it is the group norm on w. For a norm on kernel weights use "
+                "multikernel.problems.obscure.group_norm to convert it."
+            )
+        self.stack, self.loss, self.lam, self.p = stack, loss, float(lam), float(p)
+        self.q = self.p / (self.p - 1.0)
+        self.sparsity, self.memory = float(sparsity), memory
+        self.weight_set = LpBall(weight_norm(self.p))
+        self._known: list[tuple[NDArray, Vector]] = []  # alphas with their squares
+        self._kernel: tuple[NDArray, NDArray] | None = None
+        self._products: tuple[NDArray, NDArray] | None = None  # an alpha, and K_j alpha of each kernel
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.stack.n_kernels
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Equal weights, and alpha = 0."""
+        return self.weight_set.start(self.n_kernels), np.zeros((len(self.loss), self.loss.n_classes))
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """Weights that are not negative; any alpha is feasible."""
+        return np.maximum(weights, 0.0), alpha
+
+    def intercept(self, weights: NDArray, alpha: NDArray) -> NDArray[np.float64]:
+        """Zero for every task: the problem has no bias."""
+        return np.zeros(1 if alpha.shape[1] == 2 else alpha.shape[1])
+
+    # -- what a solution is worth ----------------------------------------------------------------------------------
+
+    def scores(self, weights: NDArray, alpha: NDArray) -> NDArray[np.float64]:
+        """``Σ_j weights_j K_j alpha``, shape (n, M)."""
+        if not alpha.any():
+            return np.zeros(alpha.shape)
+        if self._has_entries:
+            support = support_of(alpha)  # rows are columns, and quicker to take
+            return (alpha[support].T @ self.kernel(weights)[support].astype(np.float64, copy=False)).T
+        if self._products is None or not np.array_equal(self._products[0], alpha):
+            self._multiply(alpha)
+        assert self._products is not None
+        return np.tensordot(weights, self._products[1], axes=1)
+
+    def squares(self, alpha: NDArray, also: NDArray | None = None) -> Vector:
+        """``‖θ_j(alpha)‖²``, shape (F,); the last are kept.
+
+        ``also`` is an alpha that a lower bound will be asked for: where entries have to be computed, once for both.
+        """
+        for point, squares in self._known:
+            if np.array_equal(point, alpha):
+                return squares
+        if self._has_entries:
+            squares = np.maximum(self.stack.summed_forms(alpha), 0.0)
+            self._known = [(np.array(alpha), squares), *self._known[:2]]
+        else:
+            self._multiply(alpha, also)
+        return self._known[0][1]
+
+    @property
+    def _has_entries(self) -> bool:
+        """Whether entries are at hand: passes over them then beat products of each kernel with each class."""
+        return isinstance(self.stack, DenseStack) and self.fits_combined
+
+    def _multiply(self, alpha: NDArray, also: NDArray | None = None) -> None:
+        """Compute each entry once, for scores and squares of alpha and for the squares that bounds will ask for."""
+        points = [np.array(alpha), *(self.feasible(point) for point in (alpha, also) if point is not None)]
+        if np.array_equal(points[0], points[1]):
+            del points[1]
+        parts = np.split(self.stack.apply(np.hstack(points)), len(points), axis=2)
+        squares = [np.einsum("fim,im->f", part, point) for part, point in zip(parts, points)]
+        self._known = [(point, np.maximum(square, 0.0)) for point, square in zip(points, squares)]
+        self._products = points[0], parts[0]
+
+    @property
+    def fits_combined(self) -> bool:
+        """Whether a matrix (n, n) takes at most a quarter of the memory."""
+        return len(self.stack) ** 2 * 8 <= self.memory // 4
+
+    def kernel(self, weights: NDArray) -> NDArray:
+        """``Σ_j weights_j K_j``, shape (n, n); the last one is kept."""
+        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
+            self._kernel = np.array(weights), self.stack.combine(weights)
+        return self._kernel[1]
+
+    def regulariser(self, norms: Vector) -> float:
+        """``lam/2 ‖norms‖_p² + sparsity ‖norms‖_1`` for the norms ‖w_j‖, shape (F,)."""
+        return 0.5 * self.lam * lp_norm(norms, self.p) ** 2 + self.sparsity * float(norms.sum())
+
+    def objective(self, weights: NDArray, alpha: NDArray) -> float:
+        """f(w), the value of the problem at a solution."""
+        norms = weights * np.sqrt(self.squares(alpha))
+        return self.regulariser(norms) + self.loss.value(self.scores(weights, alpha))
+
+    def feasible(self, alpha: NDArray) -> NDArray[np.float64]:
+        """An alpha near the given one whose A is feasible; the given one if only rounding tells them apart."""
+        dual = self.lam * alpha
+        feasible = self.loss.feasible(dual)
+        near = np.abs(feasible - dual).max(initial=0.0) <= 1e-14 * np.abs(dual).max(initial=0.0)
+        return alpha if near else feasible / self.lam
+
+    def lower_bound(self, alpha: NDArray) -> float:
+        """The largest D(t A) over t in [0, 1], where A is ``lam alpha`` made feasible."""
+        alpha = self.feasible(alpha)
+        norms, linear = self.lam * np.sqrt(self.squares(alpha)), self.loss.linear(self.lam * alpha)
+        return max(self._dual_value(linear, norms, t) for t in (0.0, self._best_shrinkage(linear, norms)))
+
+    def _dual_value(self, linear: float, norms: Vector, t: float) -> float:
+        cut = np.maximum(t * norms - self.sparsity, 0.0)
+        return t * linear - lp_norm(cut, self.q) ** 2 / (2.0 * self.lam)
+
+    def _best_shrinkage(self, linear: float, norms: Vector) -> float:
+        size = lp_norm(norms, self.q) ** 2
+        if self.sparsity == 0.0:
+            return 1.0 if size == 0.0 else float(np.clip(self.lam * linear / size, 0.0, 1.0))
+        grid = np.linspace(0.0, 1.0, 201)  # any t proves a bound; this one loses next to nothing
+        return float(max(grid, key=lambda t: self._dual_value(linear, norms, t)))
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """f(w) and the bound that ``alpha`` proves."""
+        return Certificate(self.objective(weights, alpha), self.lower_bound(alpha))
+
+    # -- weights -----------------------------------------------------------------------------------------------------
+
+    def implied_weights(self, squares: Vector) -> Vector:
+        """Weights that turn θ into w = ∇(½‖·‖²_{2,q})(θ): ``(‖θ_j‖ / ‖θ‖_q)^(q-2)``.
+
+        They equal ``(‖w_j‖ / ‖w‖_p)^(2-p)`` for that w. Ratios are at most one, so q = 101 cannot overflow.
+        """
+        norms = np.sqrt(np.maximum(squares, 0.0))
+        total = lp_norm(norms, self.q)
+        if not total > 0.0 or self.p == 2.0:
+            return np.ones(len(squares))
+        return (norms / total) ** (self.q - 2.0)
+
+    def inside(self, weights: Vector, floor: float = SMALLEST_SHARE) -> Vector:
+        """Weights scaled to the boundary of their set, none below ``floor`` of the largest: zero would stay zero."""
+        if self.weight_set.is_box:
+            return np.ones(len(weights))
+        weights = np.maximum(weights, floor * weights.max(initial=1e-300))
+        return weights / lp_norm(weights, self.weight_set.p)
+
+    def next_weights(self, weights: Vector, squares: Vector) -> Vector:
+        """``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)`` for ``w_j = weights_j θ_j``: the best for this w [KBSZ11, eq. (26)].
+
+        ``squares`` are the ‖θ_j‖².
+        """
+        return self.inside(self.weight_set.weights(weights * np.sqrt(np.maximum(squares, 0.0))))

@@ -1,0 +1,228 @@
+"""Variable sparsity kernel learning: kernels compete within groups, and every group has its say [NDRBBR09]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multikernel.gram.base import GramStack
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.extrapolation import extrapolated_move
+from multikernel.problems.groups import Groups
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.weight_sets import LpBall
+from multikernel.svm.binary import CSVM, NuSVM
+from multikernel.svm.labels import LabelSVMs
+
+Vector = NDArray[np.float64]
+
+# SVMs in one evaluation of the objective, at most.
+MOST_ROUNDS = 30
+
+
+@dataclass
+class GroupPoint:
+    """What is known at shares λ of the kernels within their groups.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (F,)
+        λ, sums to one in each group.
+    balance : ndarray of shape (number of groups,)
+        γ, sums to one.
+    alpha : ndarray of shape (n,) or (n, T)
+        Signed dual coefficients.
+    value : float
+        ``linear(alpha) − ½ (Σ_groups sqrt(Σ_k λ_k q_k))²``, the largest up to the tolerance asked for.
+    q : ndarray of shape (F,)
+        Quadratic forms of alpha.
+    """
+
+    shares: Vector
+    balance: Vector
+    alpha: NDArray
+    value: float
+    q: Vector
+
+
+class VSKLProblem(MinMaxProblem):
+    """``min over w of ½ max over groups (Σ_{k in group} ‖w_k‖)² + losses``: ℓ1 within groups, ℓ∞ across [NDRBBR09].
+
+    Its dual is ``max over alpha of linear(alpha) − ½ (Σ_groups sqrt(max_{k in group} q_k(alpha)))²``. With shares λ
+    that sum to one in each group and a balance γ that sums to one,
+
+        optimum = min over λ, max over γ, of  SVM optimum on  Σ_k (λ_k / γ_group(k)) K_k,
+
+    convex in λ, concave in γ; for given alpha the best γ is proportional to ``sqrt(Σ_k λ_k q_k)`` of each group. The
+    *weights* of this problem are the effective ones, λ_k / γ_group(k): the classifier is that of the kernel
+    ``Σ_k weights_k K_k``. One group makes it ℓ1 MKL; with groups of one kernel each no kernel is left out.
+
+    Unlike other problems of this kind its weights are not confined to a convex set: ``weight_set`` is the simplex
+    that one group has.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Training kernels, square.
+    inner : CSVM, NuSVM or LabelSVMs
+        The problem in alpha; with several labels, losses and quadratic forms are summed.
+    groups : sequence of integer arrays
+        Positions of each group's kernels (see :func:`multikernel.problems.groups.parse_groups`).
+    memory : int
+        Bytes that the combined kernel may take; beyond, it is computed where it is read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import DenseStack
+    >>> from multikernel.svm import CSVM
+    >>> from multikernel.problems.vskl import VSKLProblem
+    >>> stack = DenseStack(np.stack([np.eye(2), np.array([[1.0, -1.0], [-1.0, 1.0]])]))
+    >>> problem = VSKLProblem(stack, CSVM([-1, 1], C=10.0), [[0], [1]], memory=1 << 20)
+    >>> alpha = np.array([-0.2, 0.2])
+    >>> round(problem.lower_bound(alpha), 6)  # 0.4 - (sqrt(0.08) + sqrt(0.16))² / 2
+    0.166863
+    """
+
+    def __init__(self, stack: GramStack, inner: Any, groups: Sequence[ArrayLike], memory: int):
+        super().__init__(stack, inner, LpBall(1.0), memory)
+        self.groups = Groups(groups)
+        if not np.array_equal(np.sort(np.concatenate(self.groups.members)), np.arange(stack.n_kernels)):
+            raise ValueError(f"each of the {stack.n_kernels} kernels must be in exactly one group.")
+
+    # -- judging ------------------------------------------------------------------------------------------------
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Equal shares, a level balance, and a feasible alpha."""
+        shares = self.groups.shares(np.ones(self.n_kernels))
+        return self.weights(shares, np.full(len(self.groups), 1.0 / len(self.groups))), self.inner.start()
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """Weights that are not negative, and a feasible alpha near the one given."""
+        return np.maximum(weights, 0.0), self.inner.repair(alpha)
+
+    def lower_bound(self, alpha: NDArray) -> float:
+        """``linear(alpha) − ½ (Σ_groups sqrt(max_k q_k))²``."""
+        linear, q = self.cut(alpha)
+        return linear - 0.5 * float(np.sqrt(self.groups.max(q)).sum()) ** 2
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """Upper bound: the primal value of the classifier ``w_k = weights_k Σ_i alpha_i φ_k(x_i)``, best bias.
+
+        Where it separates the classes, w scaled until its margin is one is a second primal point, and the better of
+        the two counts.
+        """
+        return Certificate(
+            self._primal(weights, alpha, np.sqrt(self.quadratic_forms(alpha))), self.lower_bound(alpha)
+        )
+
+    def _primal(self, weights: Vector, alpha: NDArray, norms: Vector) -> float:
+        """Half the squared largest group norm, with ``‖w_k‖ = weights_k norms_k``, plus the losses."""
+        penalty = 0.5 * float(self.groups.sum(weights * norms).max()) ** 2
+        scores = np.tensordot(weights, self.scores(alpha), axes=1)
+        svms = self.inner.svms if isinstance(self.inner, LabelSVMs) else [self.inner]
+        columns = list(zip(svms, scores.reshape(len(scores), -1).T, alpha.reshape(len(scores), -1).T))
+        primal = penalty + sum(_losses(*column) for column in columns)
+        margin = min(svm._separation(f) if isinstance(svm, CSVM) else 0.0 for svm, f, _ in columns)
+        return min(primal, penalty / margin**2) if margin > 0.0 else primal
+
+    # -- what its solvers work on ---------------------------------------------------------------------------------
+
+    def weights(self, shares: Vector, balance: Vector) -> Vector:
+        """Effective weights λ_k / γ_group(k)."""
+        return shares / self.groups.spread(balance)
+
+    def solution(self, point: GroupPoint) -> tuple[Vector, NDArray]:
+        """Effective weights and alpha at a point; a kernel with q = 0 does nothing, so it gets no weight."""
+        return np.where(point.q > 0.0, self.weights(point.shares, point.balance), 0.0), point.alpha
+
+    def split(self, weights: Vector) -> tuple[Vector, Vector]:
+        """Shares and balance whose effective weights are proportional to ``weights``."""
+        total = self.groups.sum(weights)
+        balance = 1.0 / np.where(total > 0.0, total, max(float(total.max()), 1.0))
+        return self.groups.shares(np.asarray(weights, dtype=np.float64)), balance / balance.sum()
+
+    def evaluate(self, shares: Vector, balance: Vector, warm: NDArray, tol: float) -> GroupPoint:
+        """The maximum over alpha and γ for given λ, to a relative gap ``tol``, by turns in alpha and in γ.
+
+        Either turn is exact and the function is jointly concave, so the turns reach the maximum; extrapolating the
+        logarithms of γ makes them faster.
+        """
+        turns = Turns(balance, floor=0.2 * min(tol, 0.1) / len(self.groups))
+        alpha, best, least = warm, None, np.inf
+        for _ in range(MOST_ROUNDS):
+            weights = self.weights(shares, turns.balance)
+            _, alpha = self.solve_inner(weights, alpha, 0.3 * tol)
+            linear, q = self.cut(alpha)
+            mass = self.groups.sum(shares * q)
+            value = linear - 0.5 * float(np.sqrt(mass).sum()) ** 2
+            # primal of the problem with λ given: group norms sqrt(Σ_k λ_k q_k) / γ
+            gap = self._primal(weights, alpha, np.sqrt(self.groups.spread(mass))) - value
+            if best is None or gap < least:
+                best, least = GroupPoint(shares, turns.balance, alpha, value, q), gap
+            if least <= tol * max(abs(value), 1e-12):
+                break
+            turns.turn(np.sqrt(mass), gap)
+        assert best is not None
+        return best
+
+
+def _losses(svm: CSVM | NuSVM, scores: Vector, alpha: Vector) -> float:
+    """What an SVM's primal objective has beside ½‖w‖², with the best bias (and margin) for the scores."""
+    if isinstance(svm, CSVM):
+        return float(svm.upper @ np.maximum(1.0 - svm.signs * (scores + svm.intercept(scores)), 0.0))
+    return svm.certificate(scores, alpha).primal - 0.5 * max(float(alpha @ scores), 0.0)
+
+
+class Turns:
+    """The iteration γ ← best γ for the alpha of γ, with Anderson's extrapolation in logarithms where that helps.
+
+    After an extrapolation that did not reduce the gap it goes on from the best γ so far with plain steps, twice as
+    many as after the last failure.
+
+    Parameters
+    ----------
+    balance : ndarray of shape (number of groups,)
+        Where to start.
+    floor : float
+        Least γ of a group: there may be groups with q = 0 at the optimum.
+    depth : int
+        Steps remembered.
+    """
+
+    def __init__(self, balance: Vector, floor: float, depth: int = 3):
+        self.floor, self.depth = floor, depth
+        self.balance = self._admissible(balance)
+        self.memory: list[tuple[Vector, Vector]] = []  # logarithms of γ, and where the plain step would move them
+        self.best: tuple[float, Vector] = (np.inf, balance)
+        self.plain, self.patience, self.extrapolated = 0, 1, False
+
+    def turn(self, roots: Vector, gap: float) -> None:
+        """Replace the balance by the next, given ``sqrt(Σ_k λ_k q_k)`` of each group and the gap at the last."""
+        image = self._admissible(roots)
+        failed = self.extrapolated and not gap < self.best[0]
+        if gap < self.best[0]:
+            self.best = gap, image
+        if failed:
+            self.memory, self.extrapolated = [], False
+            self.plain, self.patience = self.patience, 2 * self.patience
+            self.balance = self.best[1]
+            return
+        position = np.log(self.balance)
+        self.memory = [*self.memory, (position, np.log(image) - position)][-self.depth :]
+        self.extrapolated = self.plain == 0 and len(self.memory) > 1
+        self.plain = max(self.plain - 1, 0)
+        if self.extrapolated:
+            image = self._admissible(np.exp(position + np.clip(extrapolated_move(self.memory), -2.0, 2.0)))
+        self.balance = image
+
+    def _admissible(self, values: Vector) -> Vector:
+        """Values scaled to sum to one, none below the floor; equal ones where all are zero."""
+        total = float(values.sum())
+        balance = values / total if total > 0.0 else np.full(len(values), 1.0 / len(values))
+        balance = np.maximum(balance, self.floor)
+        return balance / balance.sum()

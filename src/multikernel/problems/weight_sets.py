@@ -1,0 +1,324 @@
+"""Convex sets of kernel weights: support function, closed-form weights, projection, a place to start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Vector = NDArray[np.float64]
+Cones = tuple[sparse.csc_matrix, Vector, list]
+# A weight so near to a bound, and nearer than its multiplier is to zero, is at the bound.
+AT_BOUND = 1e-6
+
+
+class WeightSet(Protocol):
+    """A convex set G of kernel weights, all non-negative.
+
+    The certificate of every min-max method needs only its support function: for any feasible alpha,
+    ``linear(alpha) - ½ support(q(alpha))`` is a lower bound on the optimum over G.
+    """
+
+    def support(self, q: Vector) -> float:
+        """``max over g in G of g·q``, for q >= 0."""
+
+    def weights(self, block_norms: Vector) -> Vector:
+        """``argmin over g in G of Σ_j block_norms_j² / g_j``: the best weights for given norms of w_j."""
+
+    def project(self, g: Vector) -> Vector:
+        """The point of G nearest to ``g``."""
+
+    def start(self, n_kernels: int) -> Vector:
+        """Weights that favour no kernel."""
+
+    @property
+    def total(self) -> float | None:
+        """What weights in [0, 1] must sum up to if the set is no more than that, else None."""
+
+    def cones(self, n_kernels: int) -> Cones:
+        """The set as ``right − rows (g, z)`` in a product of cones, g and then what else it needs.
+
+        Returns rows, right and the cones; the first F rows are g ≥ 0, and where g ≤ 1 is a row the next F are that.
+        """
+
+    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """The point of the set that an interior-point solution stands for, with exact zeros where the set has them.
+
+        ``multipliers`` are those of the rows of ``cones``.
+        """
+
+
+def nearest(allowed: WeightSet, g: Vector) -> Vector:
+    """``g`` if it is in the set to rounding, exact zeros and ones included; else the nearest point that is."""
+    moved = allowed.project(g)
+    return g if np.abs(moved - g).max(initial=0.0) <= 1e-12 else moved
+
+
+@dataclass(frozen=True)
+class LpBall:
+    """``{g >= 0, ‖g‖_p <= 1}`` for p from 1 (sparse weights) to infinity (all weights 1).
+
+    Parameters
+    ----------
+    p : float
+        At least 1; from 1e6 on it is taken for infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.problems.weight_sets import LpBall
+    >>> LpBall(2.0).support(np.array([3.0, 4.0]))
+    5.0
+    >>> LpBall(1.0).weights(np.array([1.0, 3.0]))
+    array([0.25, 0.75])
+    """
+
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.p >= 1.0:
+            raise ValueError(f"p={self.p!r} must be at least 1: below that the set is not convex.")
+
+    @property
+    def is_box(self) -> bool:
+        """Whether p stands for infinity."""
+        return self.p >= 1e6
+
+    def support(self, q: Vector) -> float:
+        """The dual norm of q, with exponent p / (p - 1)."""
+        if self.is_box:
+            return float(q.sum())
+        if self.p == 1.0:
+            return float(q.max(initial=0.0))
+        return lp_norm(q, self.p / (self.p - 1.0))
+
+    def weights(self, block_norms: Vector) -> Vector:
+        """``g_j ∝ block_norms_j^(2 / (p + 1))`` with ``‖g‖_p = 1`` [KBSZ11, eq. (26)]."""
+        if self.is_box:
+            return np.ones(len(block_norms))
+        largest = block_norms.max(initial=0.0)
+        if not largest > 0.0:
+            return self.start(len(block_norms))
+        g = (block_norms / largest) ** (2.0 / (self.p + 1.0))
+        return g / lp_norm(g, self.p)
+
+    def project(self, g: Vector) -> Vector:
+        """Nearest point: closed form for p = 1, 2 and infinity, else bisection on the multiplier."""
+        g = np.maximum(g, 0.0)
+        if self.is_box:
+            return np.minimum(g, 1.0)
+        if lp_norm(g, self.p) <= 1.0:
+            return g
+        if self.p == 1.0:
+            return project_capped_simplex(g, 1.0, np.inf)
+        if self.p == 2.0:
+            return g / lp_norm(g, 2.0)
+        return self._project_by_bisection(g)
+
+    def _project_by_bisection(self, g: Vector) -> Vector:
+        """Solve ``x + mu p x^(p-1) = g`` for x, with mu such that ``‖x‖_p = 1``."""
+        low, high = 0.0, float(g.max()) * len(g)
+        while lp_norm(_shrink(g, high, self.p), self.p) > 1.0:
+            high *= 2.0
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            if lp_norm(_shrink(g, middle, self.p), self.p) > 1.0:
+                low = middle
+            else:
+                high = middle
+            if high - low <= 1e-15 * high:
+                break
+        return _shrink(g, high, self.p)
+
+    def start(self, n_kernels: int) -> Vector:
+        """Equal weights of norm one."""
+        if self.is_box:
+            return np.ones(n_kernels)
+        return np.full(n_kernels, n_kernels ** (-1.0 / self.p))
+
+    @property
+    def total(self) -> float | None:
+        """One for p = 1: no better weights sum to less."""
+        return 1.0 if self.p == 1.0 else None
+
+    def cones(self, n_kernels: int) -> Cones:
+        """Linear rows for p = 1 and infinity, one second-order cone for p = 2, else a power cone a kernel.
+
+        The power cones hold ``g_j ≤ z_j^(1/p)``, ``Σ z ≤ 1``.
+        """
+        import clarabel
+
+        F = n_kernels
+        eye, ones = sparse.identity(F, format="csc"), np.ones((1, F))
+        if self.is_box:
+            return sparse.vstack([-eye, eye]).tocsc(), np.repeat([0.0, 1.0], F), [clarabel.NonnegativeConeT(2 * F)]
+        if self.p == 1.0:
+            right = np.append(np.zeros(F), 1.0)
+            return sparse.vstack([-eye, ones]).tocsc(), right, [clarabel.NonnegativeConeT(F + 1)]
+        if self.p == 2.0:
+            rows = sparse.vstack([-eye, sparse.csc_matrix((1, F)), -eye]).tocsc()
+            right = np.concatenate([np.zeros(F), [1.0], np.zeros(F)])
+            return rows, right, [clarabel.NonnegativeConeT(F), clarabel.SecondOrderConeT(F + 1)]
+        # rows: g ≥ 0, Σ z ≤ 1, then (z_j, 1, g_j) for each kernel
+        j = np.arange(F)
+        places = np.concatenate([3 * j, 3 * j + 2]), np.concatenate([F + j, j])
+        triples = sparse.csc_matrix((np.full(2 * F, -1.0), places), shape=(3 * F, 2 * F))
+        positive = sparse.hstack([-eye, sparse.csc_matrix((F, F))])
+        total = sparse.hstack([sparse.csc_matrix((1, F)), ones])
+        right = np.concatenate([np.zeros(F), [1.0], np.tile([0.0, 1.0, 0.0], F)])
+        cones = [clarabel.NonnegativeConeT(F + 1)] + [clarabel.PowerConeT(1.0 / self.p)] * F
+        return sparse.vstack([positive, total, triples]).tocsc(), right, cones
+
+    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """Scaled to norm one, with exact zeros for p = 1."""
+        g = np.maximum(g, 0.0)
+        if self.p == 1.0 and multipliers is not None:
+            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
+        norm = float(g.max(initial=0.0)) if self.is_box else lp_norm(g, self.p)
+        return g / norm if norm > 0.0 else self.start(len(g))
+
+
+@dataclass(frozen=True)
+class CappedSimplex:
+    """``{0 <= g <= 1, Σ g = t}``: the relaxation of choosing t kernels [GMSB11, eq. (3.9)].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.problems.weight_sets import CappedSimplex
+    >>> CappedSimplex(2.0).support(np.array([1.0, 5.0, 3.0]))
+    8.0
+    >>> CappedSimplex(2.0).project(np.array([2.0, 0.9, 0.1, 0.0]))
+    array([1. , 0.9, 0.1, 0. ])
+    """
+
+    t: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.t > 0.0:
+            raise ValueError(f"t={self.t!r} must be positive: it is the sum of the weights.")
+
+    def support(self, q: Vector) -> float:
+        """Sum of the t largest entries, the last one in part when t is not an integer."""
+        self._check(len(q))
+        return float(self.vertex(q) @ q)
+
+    def weights(self, block_norms: Vector) -> Vector:
+        """``g_j = min(1, block_norms_j / s)`` with s such that they sum to t."""
+        self._check(len(block_norms))
+        order = np.argsort(-block_norms)
+        norms = block_norms[order]
+        tails = np.cumsum(norms[::-1])[::-1]
+        g = np.ones(len(norms))
+        for k in range(len(norms)):
+            rest = self.t - k  # what is left when the k largest have weight 1
+            if rest <= 0.0:
+                g[k:] = 0.0
+                break
+            if tails[k] <= 0.0:
+                g[k:] = rest / (len(norms) - k)
+                break
+            if norms[k] * rest <= tails[k]:
+                g[k:] = norms[k:] * (rest / tails[k])
+                break
+        result = np.empty_like(g)
+        result[order] = g
+        return result
+
+    def project(self, g: Vector) -> Vector:
+        """Nearest point."""
+        self._check(len(g))
+        return project_capped_simplex(g, self.t, 1.0)
+
+    def start(self, n_kernels: int) -> Vector:
+        """Equal weights t / F."""
+        self._check(n_kernels)
+        return np.full(n_kernels, self.t / n_kernels)
+
+    @property
+    def total(self) -> float:
+        """The number t."""
+        return self.t
+
+    def cones(self, n_kernels: int) -> Cones:
+        """Linear rows: g ≥ 0, g ≤ 1, Σ g = t."""
+        import clarabel
+
+        self._check(n_kernels)
+        right = np.append(np.repeat([0.0, 1.0], n_kernels), self.t)
+        return _capped_rows(n_kernels), right, [clarabel.NonnegativeConeT(2 * n_kernels), clarabel.ZeroConeT(1)]
+
+    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """Exact zeros and ones; the weights between them are scaled to keep the sum."""
+        F = len(g)
+        g = np.clip(g, 0.0, 1.0)
+        if multipliers is not None:
+            g[(g < multipliers[:F]) & (g < AT_BOUND)] = 0.0
+            g[(1.0 - g < multipliers[F : 2 * F]) & (1.0 - g < AT_BOUND)] = 1.0
+        between = (g > 0.0) & (g < 1.0)
+        rest, sum_between = self.t - float((g == 1.0).sum()), float(g[between].sum())
+        if sum_between > 0.0 and rest >= 0.0:
+            g[between] *= rest / sum_between
+        return g if g.max(initial=0.0) <= 1.0 and abs(g.sum() - self.t) <= 1e-12 * F else self.project(g)
+
+    def vertex(self, q: Vector) -> Vector:
+        """Weights with the largest ``g·q``: 1 for the largest entries of q, the rest of t for the next."""
+        self._check(len(q))
+        order = np.argsort(-q, kind="stable")
+        g = np.zeros(len(q))
+        g[order] = np.clip(self.t - np.arange(len(q)), 0.0, 1.0)
+        return g
+
+    def _check(self, n_kernels: int) -> None:
+        if self.t > n_kernels:
+            raise ValueError(f"t={self.t} kernels cannot be chosen out of {n_kernels}: lower t.")
+
+
+@lru_cache(maxsize=8)
+def _capped_rows(n_kernels: int) -> sparse.csc_matrix:
+    """Rows of g ≥ 0, g ≤ 1 and Σ g: the same for every t, and slower to make than to use."""
+    eye = sparse.identity(n_kernels, format="csc")
+    return sparse.vstack([-eye, eye, np.ones((1, n_kernels))]).tocsc()
+
+
+def lp_norm(x: Vector, p: float) -> float:
+    """``‖x‖_p`` for x >= 0 without overflow or underflow, whatever p."""
+    largest = float(x.max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    return largest * float(((x / largest) ** p).sum()) ** (1.0 / p)
+
+
+def _shrink(g: Vector, mu: float, p: float) -> Vector:
+    """Entries x in [0, g] with ``x + mu p x^(p-1) = g``, by bisection in all entries at once."""
+    low, high = np.zeros_like(g), g.copy()
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        above = middle + mu * p * middle ** (p - 1.0) > g
+        high, low = np.where(above, middle, high), np.where(above, low, middle)
+    return low
+
+
+def project_capped_simplex(g: Vector, total: float, cap: float) -> Vector:
+    """Nearest point of ``{0 <= x <= cap, Σ x = total}``: ``clip(g - s)`` at the root s of a monotone function.
+
+    The sum is piecewise linear in s with kinks at ``g`` and ``g - cap``; the root is found exactly between kinks.
+    """
+    kinks = np.unique(np.concatenate([g, g - cap]) if np.isfinite(cap) else np.append(g, g.min() - total))
+
+    def excess(s: float) -> float:
+        return float(np.clip(g - s, 0.0, cap).sum()) - total
+
+    low, high = 0, len(kinks) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if excess(kinks[middle]) > 0.0 else (low, middle)
+    above, below = excess(kinks[low]), excess(kinks[high])
+    if above <= 0.0 or above == below:
+        return np.clip(g - kinks[low], 0.0, cap)
+    s = kinks[low] + (kinks[high] - kinks[low]) * above / (above - below)
+    return np.clip(g - s, 0.0, cap)

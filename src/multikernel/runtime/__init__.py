@@ -1,0 +1,1 @@
+"""What surrounds a solver: clock, threads, monitor, session, checkpoints."""

@@ -1,0 +1,312 @@
+"""What watches a solver: certificate, history, clock, stop rule; and the result that a solver hands back."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.certificate import Certificate
+from multikernel.runtime.clock import OutOfTime, grace, late
+
+# A gap that is at least this share of an earlier one is the same.
+SAME_GAP = 0.99
+UNKNOWN = Certificate(float("nan"), float("nan"))
+
+
+class Problem(Protocol):
+    """What is asked of a problem outside its solvers: a point to start from, and to judge a solution."""
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Feasible weights and alpha that cost nothing to find."""
+
+    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """Bounds on the optimum that ``weights`` and ``alpha`` prove."""
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """A feasible solution near the one given, which may come from a file."""
+
+
+@dataclass
+class Result:
+    """A solution with its proof.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (F,)
+        Kernel weights.
+    alpha : ndarray of shape (n,) or (n, T)
+        Signed dual coefficients.
+    certificate : Certificate
+        Bounds on the optimum at this solution.
+    history : list of dict
+        One row per outer iteration: ``iteration``, ``time`` (seconds, monitoring excluded), ``objective``,
+        ``gap``, ``relative_gap``, ``weights``; ``stationarity`` where the problem measures it.
+    n_iter : int
+        Outer iterations.
+    converged : bool
+        Whether the relative gap is within the tolerance. Never true without a dual bound.
+    stopped : str
+        Why the solver stopped: "converged", "stationary" (no dual bound, but a stationary point to within the
+        tolerance), "iterations", "rounding", "settled" (weights hardly change), "time", "callback", "interrupted".
+    intercept : object
+        The problem's ``intercept`` of this solution, None if it has none or time was up before it was known.
+    proof : ndarray, optional
+        The alpha whose dual value is the bound, where it is that of one alpha; not always ``alpha``.
+    """
+
+    weights: NDArray
+    alpha: NDArray
+    certificate: Certificate
+    history: list[dict[str, Any]] = field(default_factory=list)
+    n_iter: int = 0
+    converged: bool = False
+    stopped: str = "iterations"
+    intercept: Any = None
+    proof: NDArray | None = None
+
+
+class Monitor:
+    """Called once an outer iteration with the current solution; says whether to stop.
+
+    It keeps the solution with the smallest primal value and the largest lower bound seen, because methods that do
+    not descend may end on worse ones, and a bound that was proved once holds for every solution.
+    Its own time (certificate, callbacks, files) is off the solver's clock, but within the limit of the fit
+    (:mod:`multikernel.runtime.clock`).
+
+    Parameters
+    ----------
+    problem : Problem
+        What judges solutions.
+    tol : float
+        Relative duality gap at which to stop; for a problem without a dual, the stationarity.
+    max_time : float, optional
+        Seconds after which to stop.
+    on_record : callable, optional
+        Called with each history row and the monitor; a true value stops the solver.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.problems.certificate import Certificate
+    >>> from multikernel.runtime.monitor import Monitor
+    >>> class Halving:
+    ...     def certificate(self, weights, alpha):
+    ...         return Certificate(primal=1.0, dual=1.0 - alpha[0])
+    >>> monitor = Monitor(Halving(), tol=0.1)
+    >>> alpha = np.array([1.0])
+    >>> while not monitor(np.ones(1), alpha):
+    ...     alpha = alpha / 2
+    >>> result = monitor.result()
+    >>> result.n_iter, result.converged, result.certificate.gap
+    (5, True, 0.0625)
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float = 1e-3,
+        *,
+        max_time: float | None = None,
+        on_record: Callable[[dict[str, Any], Monitor], bool | None] | None = None,
+    ):
+        self.problem = problem
+        self.tol = tol
+        self.max_time = max_time
+        self.history: list[dict[str, Any]] = []
+        self.stopped = "iterations"
+        self.notes: dict[str, Any] = {}  # what a solver wants to see in the next history row, such as its step size
+        self.bound = float("-inf")
+        self.certificate = Certificate(float("inf"), self.bound)
+        self.best: tuple[NDArray, NDArray] | None = None
+        self.current: tuple[NDArray, NDArray] | None = None
+        self.patience: int | None = None  # iterations that may leave the gap as it is; None: all
+        self._stuck_at = float("inf"), 0  # the gap when it last fell, and the iteration
+        self.resumable = False  # whether there is a checkpoint to keep state for
+        self.overdue: Callable[[], bool] = lambda: False  # whether it is time to write it
+        self.write: Callable[[], None] = lambda: None
+        self.keep: Callable[[], dict[str, NDArray]] = dict  # what else a solver needs to go on; from any thread
+        self.kept: dict[str, NDArray] = {}  # what the solver had kept that this one goes on from
+        self.intercept: Any = None  # of ``best``
+        self.proof: NDArray | None = None  # the alpha that proves the bound, if it is not in ``best``
+        self._on_record = on_record
+        self._elapsed = 0.0
+        self._started = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds spent by the solver so far."""
+        return self._elapsed + time.perf_counter() - self._started
+
+    def must_stop(self) -> bool:
+        """Whether time is up: for solvers that call too rarely to hear of it in time."""
+        return late() or (self.max_time is not None and self.elapsed >= self.max_time)
+
+    def resume(
+        self,
+        current: tuple[NDArray, NDArray],
+        best: tuple[NDArray, NDArray] | None,
+        proof: NDArray | None,
+        history: list[dict[str, Any]],
+        elapsed: float,
+    ) -> None:
+        """Take over the state of an earlier monitor of the same problem; what it had proved is proved again."""
+        settled = self.problem.settled
+        self.current = settled(*current)
+        self.history, self._elapsed = list(history), elapsed
+        if best is None:
+            return
+        self.best = settled(*best)
+        if proof is not None and proof.shape == self.best[1].shape:
+            proof = settled(self.best[0], proof)[1]
+            self.prove(self.problem.certificate(self.best[0], proof).dual, lambda: proof)
+        self._keep(self.best, self._bounded(self.problem.certificate(*self.best)))
+
+    def save(self, weights: NDArray, alpha: NDArray) -> None:
+        """Note where a solver is between two judgements, if it is time to, so that a kill costs no more than that."""
+        if self.overdue():
+            with self.off_the_clock():
+                self.current = np.array(weights), np.array(alpha)
+                self.write()
+
+    def bears_out(self, stopped: str) -> bool:
+        """Whether the best solution is one for which an earlier monitor may have stopped like that, as it says."""
+        measures = {
+            "converged": self.certificate.relative_gap,
+            "stationary": self.certificate.stationarity,
+            **dict.fromkeys(("iterations", "rounding", "settled"), 0.0),  # these claim nothing
+        }
+        if not measures[stopped] <= self.tol:
+            return False
+        self.stopped = stopped
+        return True
+
+    @contextlib.contextmanager
+    def off_the_clock(self) -> Iterator[None]:
+        """What is done inside is judging, not solving, and takes no time."""
+        self._elapsed = self.elapsed
+        try:
+            yield
+        finally:
+            self._started = time.perf_counter()
+
+    def __call__(self, weights: NDArray, alpha: NDArray) -> bool:
+        with self.off_the_clock():
+            return self._record(weights, alpha)
+
+    def prove(self, bound: float, alpha: Callable[[], NDArray | None] | None = None) -> None:
+        """Take note of a lower bound on the optimum that was proved by other means than the alpha of an iteration.
+
+        ``alpha`` makes one that proves it alone, if there is such a one.
+        """
+        if bound > self.bound:
+            self.bound = float(bound)
+            self.proof = None if alpha is None else alpha()
+            self.certificate = self._bounded(self.certificate)
+
+    def forget_bounds(self) -> None:
+        """Judge the best solution by what its own alpha proves, and nothing else."""
+        assert self.best is not None
+        self.certificate = self.problem.certificate(*self.best)
+        self.bound, self.proof, self.stopped = float(self.certificate.dual), self.best[1], "iterations"
+
+    def _record(self, weights: NDArray, alpha: NDArray) -> bool:
+        self.current = np.array(weights), np.array(alpha)
+        try:
+            with grace():
+                own = self.problem.certificate(weights, alpha)
+        except OutOfTime:
+            if self.best is None:  # a solution of which nothing is known is better than none
+                self.best, self.certificate = self.current, UNKNOWN
+            raise
+        if own.dual > self.bound:
+            self.proof = self.current[1]
+        certificate = self._bounded(own)
+        if self.best is None or not certificate.primal > self.certificate.primal:
+            self._keep(self.current, certificate)
+        elif not np.isnan(certificate.dual):
+            self.certificate = Certificate(self.certificate.primal, certificate.dual, self.certificate.stationarity)
+        row = {
+            "iteration": len(self.history),
+            "time": self._elapsed,
+            "objective": certificate.primal,
+            "gap": certificate.gap,
+            "relative_gap": certificate.relative_gap,
+            "weights": np.array(weights),
+            **self.notes,
+        }
+        if not np.isnan(certificate.stationarity):
+            row["stationarity"] = certificate.stationarity
+        self.history.append(row)
+        asked = self._on_record is not None and bool(self._on_record(row, self))
+        if self.certificate.relative_gap <= self.tol:
+            self.stopped = "converged"
+        elif np.isnan(certificate.dual) and certificate.stationarity <= self.tol:
+            # this point, not one with a slightly smaller value, is the one that was shown to be stationary
+            self._keep(self.current, certificate)
+            self.stopped = "stationary"
+        elif asked:
+            self.stopped = "callback" if self.stopped == "iterations" else self.stopped
+        elif self.max_time is not None and self._elapsed >= self.max_time:
+            self.stopped = "time"
+        elif self._stalled():
+            self.stopped = "rounding"
+        else:
+            return False
+        return True
+
+    def _stalled(self) -> bool:
+        """Whether so many iterations as ``patience`` allows have hardly moved the gap."""
+        gap = self.certificate.relative_gap
+        if not gap >= SAME_GAP * self._stuck_at[0]:  # nor is there a gap to watch if it is not a number
+            self._stuck_at = gap, len(self.history)
+        return self.patience is not None and len(self.history) - self._stuck_at[1] >= self.patience
+
+    def _keep(self, solution: tuple[NDArray, NDArray], certificate: Certificate) -> None:
+        """Make a solution the best, and find its intercept while its scores are known: later it costs a pass."""
+        self.best, self.certificate, self.intercept = solution, certificate, None
+        if hasattr(self.problem, "intercept"):
+            with grace():
+                self.intercept = self.problem.intercept(*solution)
+
+    def _bounded(self, certificate: Certificate) -> Certificate:
+        """The certificate with the best bound so far; without a dual value it stays without."""
+        if certificate.dual > self.bound:
+            self.bound = float(certificate.dual)
+        if np.isnan(certificate.dual):
+            return certificate
+        return Certificate(float(certificate.primal), self.bound, certificate.stationarity)
+
+    def result(self) -> Result:
+        """The best solution seen, with its certificate and the history."""
+        if self.best is None:
+            raise RuntimeError("the solver never called its monitor, so there is no solution to return")
+        converged = self.certificate.relative_gap <= self.tol
+        stopped = "converged" if converged else self.stopped
+        if converged:
+            with contextlib.suppress(OutOfTime):
+                self._prefer_proof()
+        return Result(
+            *self.best,
+            certificate=self.certificate,
+            history=self.history,
+            n_iter=len(self.history),
+            converged=converged,
+            stopped=stopped,
+            intercept=self.intercept,
+            proof=self.proof,
+        )
+
+    def _prefer_proof(self) -> None:
+        """An alpha that proves the bound by itself is worth more than one that needs others for it."""
+        assert self.best is not None
+        (weights, alpha), proof = self.best, self.proof
+        if proof is None or proof.shape != alpha.shape or np.array_equal(proof, alpha) or late():
+            return
+        alone = self.problem.certificate(weights, proof)
+        if alone.relative_gap <= self.tol:
+            self._keep((weights, proof), alone)

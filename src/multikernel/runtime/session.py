@@ -1,0 +1,272 @@
+"""One fit, from start to finish: several problems on threads, progress, callbacks, Ctrl-C, checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from multikernel.problems.certificate import Certificate
+from multikernel.runtime.checkpoint import Checkpoint
+from multikernel.runtime.clock import UNLIMITED, Limit, OutOfTime, check, grace, late, time_limit
+from multikernel.runtime.monitor import Monitor, Problem, Result
+from multikernel.runtime.warnings import warn_user
+
+logger = logging.getLogger(__name__)
+
+State = tuple[NDArray, NDArray]
+# A solver as a session calls it: problem, monitor, and the (weights, alpha) to start from or None.
+Solve = Callable[[Any, Monitor, State | None], Any]
+
+
+class Session:
+    """Solve the problems of one fit (one per class or pair of classes) under one clock.
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap for each problem.
+    max_time : float, optional
+        Seconds for all problems together, those that a checkpoint tells of included. When they are up the best
+        solutions so far are returned; without it, a limit around the session ends it with OutOfTime.
+    n_jobs : int, optional
+        Threads over problems, as in scikit-learn: ``None`` is 1, -1 all cores.
+    verbose : bool
+        Show a progress bar.
+    callback : callable, optional
+        Called with each history row, a dict, the problem's index under ``"problem"``; a true value stops the fit.
+    checkpoint : Checkpoint, optional
+        Where to keep the state: read at the start if the file is there, written every few seconds and after each
+        problem, removed at the end unless time ran out, or the fit was interrupted or failed.
+    keep_interrupted : bool
+        Whether Ctrl-C ends the fit with the best solutions so far; if not, it is raised once solvers have stopped.
+    title : str
+        Shown on the progress bar and in warnings.
+    """
+
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        *,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        callback: Callable[[dict[str, Any]], Any] | None = None,
+        checkpoint: Checkpoint | None = None,
+        keep_interrupted: bool = True,
+        title: str = "fit",
+    ):
+        self.tol, self.max_time, self.n_jobs, self.verbose = tol, max_time, n_jobs, verbose
+        self.callback, self.checkpoint, self.title = callback, checkpoint, title
+        self.keep_interrupted = keep_interrupted
+        self._lock = threading.RLock()
+        self._interrupted = False
+        self._asked_to_stop = False
+        self._bar: Any = None
+        self._finished: set[int] = set()
+        self._monitors: list[Monitor] = []
+        self._limit: Limit = UNLIMITED
+
+    def run(
+        self, problems: Sequence[Problem], solve: Solve, starts: Sequence[State | None] | None = None
+    ) -> list[Result]:
+        """Solve every problem; ``starts`` are (weights, alpha) pairs to continue from."""
+        self._monitors = [Monitor(p, self.tol, on_record=self._watch(k)) for k, p in enumerate(problems)]
+        for monitor in self._monitors:
+            monitor.resumable = self.checkpoint is not None
+            monitor.overdue, monitor.write = self._overdue, self._write_checkpoint
+        if self.checkpoint is not None:
+            self._finished = self.checkpoint.restore(self._monitors)
+        spent = sum(monitor.elapsed for monitor in self._monitors)
+        with time_limit(None if self.max_time is None else self.max_time - spent) as self._limit:
+            with self._progress_bar(len(problems)):
+                try:
+                    self._solve_all(problems, solve, starts or [None] * len(problems))
+                except BaseException:
+                    self._write_checkpoint()
+                    raise
+            self.callback = None  # nobody who asked to stop wants to be called again
+            with grace():
+                results = [self._result(*pair) for pair in zip(self._monitors, problems)]
+        self._close_checkpoint(results)
+        for k, result in enumerate(results):
+            rounds, gap = result.n_iter, result.certificate.relative_gap
+            logger.info(
+                "%s, problem %d: %s after %d iterations, gap %.2g", self.title, k, result.stopped, rounds, gap
+            )
+        self._warn(results)
+        return results
+
+    def _result(self, monitor: Monitor, problem: Problem) -> Result:
+        """The best solution; for a problem that was never begun a start that costs nothing, with its honest gap."""
+        with contextlib.suppress(OutOfTime):
+            if monitor.best is None:
+                monitor(*problem.start())
+                monitor.stopped = self._reason()
+            if monitor.intercept is None and hasattr(problem, "intercept"):
+                assert monitor.best is not None
+                monitor.intercept = problem.intercept(*monitor.best)
+        return monitor.result()
+
+    def _solve_all(self, problems: Sequence[Problem], solve: Solve, starts: Sequence[State | None]) -> None:
+        submitted = threading.Event()
+
+        def work(k: int) -> None:
+            monitor = self._monitors[k]
+            submitted.wait()  # an executor that is interrupted while it starts a thread would not join that thread
+            try:
+                check()
+                solve(problems[k], monitor, starts[k] if monitor.current is None else monitor.current)
+            except KeyboardInterrupt:  # raised by a callback: it means the same as Ctrl-C in the main thread
+                self._interrupt()
+                monitor.stopped = self._reason()
+            except OutOfTime as end:
+                monitor.stopped = self._reason()
+                if isinstance(end.reached, tuple) and end.reached[1] is not None:
+                    with contextlib.suppress(OutOfTime):
+                        monitor(*problems[k].settled(*end.reached))
+            self._finish(k)
+
+        todo = [k for k in range(len(problems)) if k not in self._finished]
+        # Solvers run on other threads, so that Ctrl-C reaches this one at once; their monitors then stop them.
+        futures: list[Future] = []
+        with ThreadPoolExecutor(max(1, min(effective_n_jobs(self.n_jobs), len(problems)))) as pool:
+            try:
+                futures.extend(pool.submit(copy_context().run, work, k) for k in todo)
+                submitted.set()
+                # Python may miss a signal that comes as it begins to wait, and on Windows all of them until the end
+                while wait(futures, timeout=0.2, return_when=FIRST_EXCEPTION).not_done and not _failed(futures):
+                    pass
+            except KeyboardInterrupt:
+                self._interrupt()
+            except BaseException:  # raised by a signal's handler, such as that of an alarm
+                self._limit.end()  # leaving the pool waits for its threads
+                raise
+            finally:
+                submitted.set()
+            if _failed(futures):
+                self._limit.end()
+        for future in futures:
+            future.result()
+        if self._interrupted and not self.keep_interrupted:
+            raise KeyboardInterrupt
+        if self.max_time is None and self._reason() == "time":
+            check()  # the limit is somebody else's, and so is the decision what to make of half a solution
+
+    def _watch(self, k: int) -> Callable[[dict[str, Any], Monitor], bool]:
+        def on_record(row: dict[str, Any], monitor: Monitor) -> bool:
+            row["problem"] = k
+            logger.debug("%s, problem %d: objective %.9g, gap %.2g", self.title, k, row["objective"], row["gap"])
+            with self._lock:
+                if self._bar is not None:
+                    self._bar.set_postfix_str(f"objective {row['objective']:.5g}, {_progress_of(row)}")
+                if self._overdue():
+                    self._write_checkpoint()
+                if self.callback is not None and self.callback(row):
+                    self._asked_to_stop = True
+                    self._limit.end()
+            if late():
+                monitor.stopped = self._reason()
+            return late()
+
+        return on_record
+
+    def _interrupt(self) -> None:
+        self._interrupted = True
+        self._limit.end()
+
+    def _reason(self) -> str:
+        return "interrupted" if self._interrupted else "callback" if self._asked_to_stop else "time"
+
+    def _finish(self, k: int) -> None:
+        with self._lock:
+            if not late() or self._monitors[k].stopped in ("converged", "stationary"):
+                self._finished.add(k)
+            if self._bar is not None:
+                self._bar.update()
+            if len(self._monitors) > 1:
+                self._write_checkpoint()
+
+    def _overdue(self) -> bool:
+        return self.checkpoint is not None and self.checkpoint.due()
+
+    def _write_checkpoint(self) -> None:
+        with self._lock:
+            if self.checkpoint is not None:
+                self.checkpoint.write(self._monitors, self._finished)
+
+    def _close_checkpoint(self, results: list[Result]) -> None:
+        if any(result.stopped in ("interrupted", "time", "callback") for result in results):
+            self._write_checkpoint()
+        elif self.checkpoint is not None:
+            self.checkpoint.remove()
+
+    @contextlib.contextmanager
+    def _progress_bar(self, n_problems: int) -> Iterator[None]:
+        if not self.verbose:
+            yield
+            return
+        from tqdm.auto import tqdm
+
+        with tqdm(total=n_problems, initial=len(self._finished), desc=self.title, unit="problem") as self._bar:
+            yield
+        self._bar = None
+
+    def _warn(self, results: list[Result]) -> None:
+        late = [k for k, result in enumerate(results) if not (result.converged or result.stopped == "stationary")]
+        if not late:
+            return
+        worst = max(late, key=lambda k: _distance(results[k].certificate)[1])
+        measure, distance = _distance(results[worst].certificate)
+        why = results[worst].stopped
+        reason = {
+            "iterations": "max_iter was reached",
+            "rounding": "no further progress was possible (rounding, or a kernel that is not positive semi-definite)",
+            "settled": "the weights hardly changed any more, which proves nothing,",
+            "time": "max_time was reached",
+            "callback": "the callback asked to stop",
+            "interrupted": "it was interrupted",
+        }[why]
+        many = "" if len(results) == 1 else f" in {len(late)} of {len(results)} problems, the worst number {worst}"
+        warn_user(
+            f"{self.title} did not converge{many}: {reason} at a relative {measure} of {distance:.2g}, above "
+            f"tol={self.tol:.2g}. {_meaning(results[worst])}Raise max_iter, max_time or tol, or fit again with "
+            "warm_start=True to go on from here.",
+            ConvergenceWarning,
+        )
+
+
+def _failed(futures: list[Future]) -> bool:
+    return any(future.done() and future.exception() for future in futures)
+
+
+def _distance(certificate: Certificate) -> tuple[str, float]:
+    """What says how far a solution is from done, and how far that is: the gap, or stationarity without a dual."""
+    if math.isnan(certificate.dual) and not math.isnan(certificate.stationarity):
+        return "stationarity", certificate.stationarity
+    return "duality gap", certificate.relative_gap
+
+
+def _meaning(result: Result) -> str:
+    """What a solution short of tol is worth, as a sentence; nothing where nothing is known."""
+    gap = result.certificate.relative_gap
+    if not np.any(result.alpha) or gap >= 1.0:
+        return "The model is untrained: nothing says that it is better than a constant. "
+    return "" if math.isnan(gap) else f"The optimum is proved to be at most {100 * gap:.2g} % below its objective. "
+
+
+def _progress_of(row: dict[str, Any]) -> str:
+    """The same for a row of the history, in few words."""
+    if math.isnan(row["gap"]) and "stationarity" in row:
+        return f"stationarity {row['stationarity']:.1e}"
+    return f"gap {row['relative_gap']:.1e}"

@@ -1,0 +1,70 @@
+"""CG-Boost [BZB04]: column generation over kernels, with an SVM as the master problem."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.cgboost import ColumnProblem
+from multikernel.runtime.monitor import Monitor
+
+# Kernels join together with the most violated one if their violation is at least this share of its.
+TOGETHER = 0.5
+
+
+def cg_boost(
+    problem: ColumnProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+) -> None:
+    """Solve the problem over a growing set of kernels; the monitor has the result.
+
+    Parameters
+    ----------
+    problem : ColumnProblem
+        What to solve.
+    monitor : Monitor
+        Told once a master problem, with weights of one for the kernels it has.
+    start : tuple of ndarray, optional
+        Kernels to begin with (weights of one), and alpha.
+    max_iter : int
+        Largest number of master problems.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel import gram_stack
+    >>> from multikernel.problems.cgboost import ColumnProblem
+    >>> from multikernel.svm import LabelSVMs
+    >>> from multikernel.runtime.monitor import Monitor
+    >>> from multikernel.solvers.cgboost import cg_boost
+    >>> y = np.array([-1.0, 1.0, -1.0, 1.0])
+    >>> stack = gram_stack(np.stack([np.outer(y, y), 1e-3 * np.eye(4)], axis=-1))
+    >>> problem = ColumnProblem(stack, LabelSVMs(y[:, None]))
+    >>> monitor = Monitor(problem, tol=1e-3)
+    >>> cg_boost(problem, monitor)
+    >>> monitor.result().weights
+    array([1., 0.])
+    """
+    chosen, alpha = problem.start() if start is None else start
+    if start is None:
+        # without kernels a sample's coefficient is its bound, up to the sums that the biases ask for
+        alpha = problem.inner.repair(np.column_stack([svm.signs * svm.upper for svm in problem.inner.svms]))
+    # the gap is the master problem's own and that of the kernels left out: an accurate master leaves room for them
+    tol = 0.3 * monitor.tol
+    for _ in range(max_iter):
+        # 1. the most violated of the kernels that are not there yet, and those about as violated
+        outside = np.where(np.asarray(chosen) > 0.5, 0.0, problem.violations(alpha).sum(axis=1))
+        if outside.max() > 0.0:
+            chosen = np.where(outside >= TOGETHER * outside.max(), 1.0, chosen)
+        # 2. the master problem
+        before, (_, alpha) = alpha, problem.inner.solve(problem.master(chosen), alpha, tol=tol, warn=False)
+        if monitor(chosen, alpha):
+            return
+        if np.all(np.asarray(chosen) > 0.5) or outside.max() <= 0.0:
+            if np.array_equal(before, alpha):
+                monitor.stopped = "rounding"
+                return
+            tol *= 0.3

@@ -1,0 +1,231 @@
+"""Master problems of cutting-plane methods: the best weights for a model of J made of its cuts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+
+from multikernel.problems.weight_sets import LpBall, WeightSet, lp_norm
+from multikernel.runtime.clock import check, left
+from multikernel.runtime.monitor import Monitor
+
+Vector = NDArray[np.float64]
+
+KINDS = ("lp", "cone", "taylor")
+# Taylor expansions of the norm in one master problem, and the change of weights that ends them.
+MOST_EXPANSIONS, SETTLED = 50, 1e-9
+# Smallest weight about which the norm is expanded: its second derivative is infinite at 0 for p < 2.
+SMALLEST = 1e-8
+
+
+class CuttingPlaneModel:
+    """``m(g) = max over r of constant_r − ½ g·q_r``, minimised over a set of weights.
+
+    Each feasible alpha makes a cut: ``constant`` is the linear part of the dual objective, q its quadratic forms.
+    With cuts of a min-max problem, m ≤ J everywhere: the least value of m is a lower bound on the optimum [SRSS06].
+
+    Parameters
+    ----------
+    n_kernels : int
+        Number of weights F.
+    weight_set : LpBall, CappedSimplex or float
+        The set; a number p stands for ``LpBall(p)``.
+    kind : {"lp", "cone", "taylor"}
+        "lp": linear program, for sets without curved borders [SRSS06, eq. (12)]. "cone": the exact norm as power
+        cones. "taylor": second-order expansions of the norm, one quadratically constrained program after the other
+        [KBSZ11, sect. 4.2].
+
+    Examples
+    --------
+    >>> from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
+    >>> model = CuttingPlaneModel(2, 1.0, kind="lp")
+    >>> model.add(1.0, [2.0, 0.0])
+    >>> model.add(1.0, [0.0, 2.0])
+    >>> weights, value = model.solve()
+    >>> weights.round(6), round(value, 6)
+    (array([0.5, 0.5]), 0.5)
+    """
+
+    def __init__(self, n_kernels: int, weight_set: WeightSet | float, kind: str):
+        allowed: Any = LpBall(weight_set) if isinstance(weight_set, (int, float)) else weight_set
+        self.set = allowed
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}.")
+        self.is_linear = self.set.total is not None or self.set.is_box
+        if kind == "lp" and not self.is_linear:
+            raise ValueError(f'a linear program holds p = 1 and p = inf only, not p = {self.set.p}: use kind="cone".')
+        if kind == "taylor" and self.is_linear:
+            raise ValueError(f"{self.set} has no curved border to expand: use kind='lp'.")
+        self.n_kernels, self.kind = n_kernels, kind
+        self.constants: list[float] = []
+        self.forms: list[Vector] = []
+        self.alphas: list[NDArray | None] = []
+        self.multipliers = np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self.constants)
+
+    def add(self, constant: float, q: NDArray, alpha: NDArray | None = None) -> None:
+        """Add the cut ``constant − ½ g·q``, and the alpha that makes it."""
+        self.constants.append(float(constant))
+        self.forms.append(np.array(q, dtype=np.float64))
+        self.alphas.append(None if alpha is None else np.array(alpha))
+
+    def resume(self, problem: Any, monitor: Monitor) -> None:
+        """Make the cuts of the run that is resumed from the alphas that it kept, and have those of this one kept."""
+        weights, alpha = problem.start()
+        for kept in monitor.kept.get("cuts", ()):
+            if kept.shape == alpha.shape:
+                kept = problem.settled(weights, kept)[1]
+                constant, q = problem.cut(kept)
+                self.add(constant, q, kept)
+        monitor.keep = lambda: {"cuts": np.array(self.alphas)}
+
+    def mixture(self) -> NDArray | None:
+        """``Σ_r μ_r alpha_r`` with the multipliers of the last ``solve``; None unless all cuts came with an alpha.
+
+        It proves at least the bound of that ``solve``: the dual objective is concave in alpha.
+        """
+        total: NDArray | None = None
+        for multiplier, alpha in zip(self.multipliers, self.alphas):
+            if alpha is None:
+                return None
+            if multiplier > 0.0:
+                total = multiplier * alpha if total is None else total + multiplier * alpha
+        return total
+
+    def value(self, g: Vector) -> float:
+        """The model at ``g``."""
+        return float(np.max(np.array(self.constants) - 0.5 * (np.array(self.forms) @ g)))
+
+    def bound(self, multipliers: Vector) -> float:
+        """``Σ_r μ_r constant_r − ½ support(Σ_r μ_r q_r)``: a lower bound on min m for any μ in the simplex."""
+        return float(multipliers @ self.constants) - 0.5 * self.set.support(multipliers @ np.array(self.forms))
+
+    def solve(self) -> tuple[Vector, float]:
+        """Best weights, and a lower bound on the least value of the model that holds whatever the rounding.
+
+        Returns
+        -------
+        weights : ndarray of shape (F,)
+            In the set.
+        value : float
+            ``bound`` at the multipliers of the cuts, which are kept in ``multipliers``.
+        """
+        if not self.constants:
+            raise RuntimeError("the model has no cut yet: add one before solving")
+        # numbers of the order of one, whatever the kernels and C: solvers have absolute tolerances
+        constants, forms = np.array(self.constants), 0.5 * np.array(self.forms)
+        level = constants.max()
+        scale = max(float(np.abs(constants - level).max()), float(forms.max(initial=0.0)), 1e-300)
+        a, H = (constants - level) / scale, forms / scale
+        solve = {"lp": self._linear, "cone": self._conic, "taylor": self._taylor}[self.kind]
+        g, multipliers = solve(a, H)
+        multipliers = np.maximum(multipliers, 0.0)
+        total = multipliers.sum()
+        self.multipliers = multipliers / total if total > 0.0 else np.full(len(a), 1.0 / len(a))
+        return self.set.settle(g), self.bound(self.multipliers)
+
+    def project(self, g: Vector, level: float) -> Vector:
+        """The weights nearest to ``g`` with ``m ≤ level``, where weights have a given sum: a quadratic program."""
+        import clarabel
+
+        F, R = self.n_kernels, len(self)
+        constants, forms = np.array(self.constants) - level, 0.5 * np.array(self.forms)
+        scale = np.maximum(np.maximum(forms.max(axis=1, initial=0.0), np.abs(constants)), 1e-300)
+        eye = np.eye(F)
+        upper = eye if self.set.total > 1.0 else np.zeros((0, F))  # a sum of 1 caps the weights by itself
+        rows = np.vstack([-eye, upper, -forms / scale[:, None], np.ones((1, F))])
+        right = np.concatenate([np.zeros(F), np.ones(len(upper)), -constants / scale, [self.set.total]])
+        cones = [clarabel.NonnegativeConeT(F + len(upper) + R), clarabel.ZeroConeT(1)]
+        x, _ = solve_cone_program(-g, sparse.csc_matrix(rows), right, cones, sparse.identity(F, format="csc"))
+        x = np.clip(x, 0.0, 1.0)
+        x[x < 1e-10 * x.max(initial=0.0)] = 0.0  # an interior point has no exact zeros, and no exact ones
+        x[x > 1.0 - 1e-10] = 1.0
+        return self.set.settle(x)
+
+    def _linear(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
+        """min θ over θ ≥ a_r − H_r·g and 0 ≤ g ≤ 1, with the sum that the set asks for (none: p = ∞)."""
+        cost = np.append(np.zeros(self.n_kernels), 1.0)
+        program: dict[str, Any] = {"A_ub": np.column_stack([-H, -np.ones(len(a))]), "b_ub": -a}
+        if self.set.total is not None:
+            program |= {"A_eq": np.append(np.ones(self.n_kernels), 0.0)[None, :], "b_eq": [self.set.total]}
+        program["bounds"] = [(0.0, 1.0)] * self.n_kernels + [(None, None)]
+        limit = {"time_limit": left()}
+        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        found = linprog(cost, **program, method="highs", options=tight | limit)
+        check()
+        if found.x is None:  # the tolerances are tight: a looser solve is better than none
+            found = linprog(cost, **program, method="highs", options=limit)
+            check()
+        return found.x[:-1], -found.ineqlin.marginals
+
+    def _conic(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
+        """The same with ‖g‖_p ≤ 1 held exactly, by cones."""
+        import clarabel
+
+        if self.is_linear:
+            return self._linear(a, H)
+        F, R = self.n_kernels, len(a)
+        # variables (g, z, θ), z those that the ball needs
+        ball, right, cones = self.set.cones(F)
+        n_ball = ball.shape[1]
+        cuts = sparse.hstack([sparse.csc_matrix(-H), sparse.csc_matrix((R, n_ball - F)), -np.ones((R, 1))])
+        rows = sparse.vstack([cuts, sparse.hstack([ball, sparse.csc_matrix((ball.shape[0], 1))])]).tocsc()
+        cones = [clarabel.NonnegativeConeT(R), *cones]
+        x, dual = solve_cone_program(np.append(np.zeros(n_ball), 1.0), rows, np.append(-a, right), cones)
+        return x[:F], dual[:R]
+
+    def _taylor(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
+        """Expand ``‖g‖_p^p`` about the last solution until it stays, starting from equal weights."""
+        g = self.set.start(self.n_kernels)
+        multipliers = np.full(len(a), 1.0 / len(a))
+        for _ in range(MOST_EXPANSIONS):
+            moved, multipliers = self._expanded(a, H, np.maximum(g, SMALLEST))
+            moved = np.maximum(moved, 0.0)
+            moved = moved / max(lp_norm(moved, self.set.p), 1e-300)
+            if np.abs(moved - g).max() <= SETTLED:
+                return moved, multipliers
+            # the expansion may overshoot where it is far from the norm: halfway is safe, and fast enough
+            g = 0.5 * (g + moved) if self.set.p < 2.0 else moved
+            g = g / lp_norm(g, self.set.p)
+        return g, multipliers
+
+    def _expanded(self, a: Vector, H: NDArray, about: Vector) -> tuple[Vector, Vector]:
+        """The master with ½ p(p−1) Σ ĝ_j^(p−2) g_j² − p(p−2) Σ ĝ_j^(p−1) g_j + ½ p(p−3) + 1 ≤ 1 for the norm."""
+        import clarabel
+
+        p, F, R = self.set.p, self.n_kernels, len(a)
+        root = np.sqrt(0.5 * p * (p - 1.0)) * about ** (0.5 * (p - 2.0))
+        linear = p * (p - 2.0) * about ** (p - 1.0)
+        rest = -0.5 * p * (p - 3.0)  # ‖root∘g‖² ≤ linear·g + rest =: t, as ‖(2 root∘g, t − 1)‖ ≤ t + 1
+        cuts = np.column_stack([-H, -np.ones(R)])
+        positive = np.column_stack([-np.eye(F), np.zeros(F)])
+        cone = np.vstack(
+            [np.append(-linear, 0.0), np.column_stack([-2.0 * np.diag(root), np.zeros(F)]), np.append(-linear, 0.0)]
+        )
+        right = np.concatenate([-a, np.zeros(F), [rest + 1.0], np.zeros(F), [rest - 1.0]])
+        A = sparse.csc_matrix(np.vstack([cuts, positive, cone]))
+        cones = [clarabel.NonnegativeConeT(R + F), clarabel.SecondOrderConeT(F + 2)]
+        x, dual = solve_cone_program(np.append(np.zeros(F), 1.0), A, right, cones)
+        return x[:F], dual[:R]
+
+
+def solve_cone_program(
+    cost: Vector, A: sparse.csc_matrix, right: Vector, cones: list, quadratic: sparse.csc_matrix | None = None
+) -> tuple[Vector, Vector]:
+    """Solution and multipliers of  min ½ x'Px + cost·x  subject to  right − A x  in the product of the cones."""
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.time_limit = left()
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    P = sparse.csc_matrix((len(cost), len(cost))) if quadratic is None else sparse.triu(quadratic, format="csc")
+    solution = clarabel.DefaultSolver(P, cost, A, right, cones, settings).solve()
+    check()
+    return np.array(solution.x), np.array(solution.z)

@@ -1,0 +1,221 @@
+"""The best t kernels by branch and bound, each branch bounded by its own relaxation."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Cuts remembered for branches to come, the latest ones.
+MOST_CUTS = 1500
+# Points at which the SVM of a branch is solved before it is split in two, at most.
+MOST_POINTS = 6
+# Choices left in a branch that are looked at one by one.
+FEW = 6
+# Exponent of what it costs to take a kernel, beside what it costs to leave it out (measured: with 1
+# there are three times as many branches as with 0 to 1/4).
+TAKEN = 0.25
+# Precision of weights where a quadratic model is least, relative to its slopes, and steps of SMO for one weight.
+PRECISE, STEPS_A_WEIGHT = 1e-4, 100
+# Branches split in a round.
+ROUND = 64
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Choices that have some kernels in common and leave out some others, and the least of J that is known of them.
+
+    Parameters
+    ----------
+    inside, free : ndarray of int
+        Kernels that all choices have, and those to choose from, ascending.
+    bound : float
+        A lower bound on J at all its choices.
+    weights, alpha : ndarray
+        Weights of all kernels near the relaxed optimum of the branch, and the coefficients there.
+    gradient, curvature : ndarray of shape (len(free),) and (len(free), len(free))
+        Derivatives of J there, for the free kernels.
+    """
+
+    inside: Indices
+    free: Indices
+    bound: float
+    weights: Vector
+    alpha: NDArray
+    gradient: Vector
+    curvature: NDArray
+
+    def pivot(self) -> int:
+        """Which of the free kernels to decide on next: the one that is missed most, by the quadratic model.
+
+        Leaving out kernel j of those with a weight between 0 and 1 costs ``½ g_j² / P_jj`` in the model of J, P the
+        inverse of its curvature among changes that sum to zero; taking it costs ``½ (1 − g_j)² / P_jj``, which counts
+        for less: J rises the steeper the smaller a weight becomes, so that the model is far too low for the former.
+        """
+        g = self.weights[self.free]
+        between = np.flatnonzero((g > 0.0) & (g < 1.0))
+        if len(between) < 2:
+            return int(np.argmax(np.where(g < 1.0, g, -1.0) if len(between) else g))
+        H = self.curvature[np.ix_(between, between)]
+        H = H + 1e-9 * max(float(H.trace()), 1e-300) * np.eye(len(between))
+        inverse = np.linalg.pinv(H, hermitian=True)
+        sums = inverse.sum(axis=1)
+        P = np.diag(inverse) - sums**2 / max(float(sums.sum()), 1e-300)
+        P, g = np.maximum(P, 1e-300), g[between]
+        left_out, taken = g**2 / P, (1.0 - g) ** 2 / P
+        return int(between[np.argmax(left_out * taken**TAKEN)])
+
+    def expected(self, pivot: int, taken: bool, allowed: CappedSimplex) -> Vector:
+        """Weights of the other free kernels where the quadratic model is least with the pivot taken or left out."""
+        change = float(taken) - float(self.weights[self.free[pivot]])
+        rest = np.delete(np.arange(len(self.free)), pivot)
+        gradient = self.gradient[rest] + change * self.curvature[rest, pivot]
+        H = self.curvature[np.ix_(rest, rest)]
+        return least_point(H, gradient, self.weights[self.free[rest]], allowed)
+
+
+def least_point(H: NDArray, gradient: Vector, about: Vector, allowed: CappedSimplex) -> Vector:
+    """Where ``gradient·(h − g) + ½ (h − g)'H(h − g)`` is least over the set, g being ``about``, to some digits.
+
+    By SMO, which is for this set what it is for that of an SVM: one sum, and bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.solvers.cskl.branch_and_bound import least_point
+    >>> from multikernel.problems.weight_sets import CappedSimplex
+    >>> least_point(np.eye(3), np.array([-1.0, -0.25, 0.0]), np.full(3, 1 / 3), CappedSimplex(1.0)).round(6)
+    array([0.875, 0.125, 0.   ])
+    """
+    from multikernel.compiled.smo import pair_smo
+
+    F = len(about)
+    h = allowed.project(about)
+    diagonal = np.ascontiguousarray(H.diagonal())
+    slopes, index, H = gradient + H @ (h - about), np.arange(F), np.ascontiguousarray(H)
+    tau = 1e-9 * max(float(diagonal.max()), 1e-300)
+    eps = PRECISE * max(float(np.abs(slopes).max()), 1e-300)
+    data = H, index, H, np.ones(F, dtype=bool), diagonal, tau, np.zeros(F), np.ones(F)
+    pair_smo(*data, F, h, slopes, *np.empty((2, F)), eps, STEPS_A_WEIGHT * F)
+    return h
+
+
+class Branching:
+    """Branches in order of their bounds: the least of them bounds J at all choices.
+
+    A master problem for :func:`~multikernel.solvers.cskl.exact.exact_selection`.
+
+    Parameters
+    ----------
+    search : object
+        Has the problem, the relaxed solution and the best choice, and looks at choices.
+    """
+
+    def __init__(self, search: Any):
+        self.search, self.problem = search, search.problem
+        self.constants, self.forms = np.zeros(MOST_CUTS), np.zeros((MOST_CUTS, self.problem.n_kernels))
+        self.n_cuts = self.n_branches = 0
+        self.open: list[tuple[float, int, Branch]] = []
+
+    def add(self, constant: float, q: Vector) -> None:
+        """Take note of a cut, in place of the oldest."""
+        place = self.n_cuts % MOST_CUTS
+        self.constants[place], self.forms[place] = constant, q
+        self.n_cuts += 1
+
+    def bound(self, inside: Indices, free: Indices) -> float:
+        """What the cuts say of J at all choices of a branch; one that rules them out is enough."""
+        from multikernel.compiled.choices import best_bound
+
+        known = slice(0, min(self.n_cuts, MOST_CUTS))
+        newest, count = (self.n_cuts - 1) % MOST_CUTS, self.problem.t - len(inside)
+        shrinks, enough = self.problem.shrinks, self.search.enough
+        cuts = self.constants[known], self.forms[known], newest
+        return best_bound(*cuts, inside, free, np.empty(count), shrinks, enough)[0]
+
+    @property
+    def least(self) -> float:
+        """A lower bound on J at all choices."""
+        return min(self.open[0][0], self.search.enough) if self.open else self.search.enough
+
+    def begin(self) -> bool:
+        """The branch of all choices; True if it is time to stop."""
+        weights, alpha = self.search.relaxed
+        return self._enter(np.zeros(0, dtype=np.intp), np.arange(self.problem.n_kernels), weights, alpha, -math.inf)
+
+    def round(self) -> bool:
+        """Split branches, those with the least bounds first; True if none is left, or if it is time to stop."""
+        for _ in range(ROUND):
+            if not self.open or self.open[0][0] >= self.search.enough:
+                return True
+            if self._split(heapq.heappop(self.open)[2]):
+                return True
+        return False
+
+    def _split(self, branch: Branch) -> bool:
+        """Decide on one more kernel; True if it is time to stop."""
+        pivot = branch.pivot()
+        chosen, rest = branch.free[pivot], np.delete(branch.free, pivot)
+        for taken in (True, False):
+            inside = np.sort(np.append(branch.inside, chosen)) if taken else branch.inside
+            count = self.problem.t - len(inside)
+            bound = max(branch.bound, self.bound(inside, rest))
+            if bound >= self.search.enough:
+                continue
+            if math.comb(len(rest), count) <= FEW:
+                stop = any(self._look(inside, np.array(more, np.intp)) for more in combinations(rest.tolist(), count))
+            else:
+                weights = np.zeros(len(branch.weights))
+                weights[inside] = 1.0
+                weights[rest] = branch.expected(pivot, taken, CappedSimplex(float(count)))
+                stop = self._enter(inside, rest, weights, branch.alpha, bound)
+            if stop:
+                # what it was split into may be lost: the branch itself holds all of that
+                heapq.heappush(self.open, (branch.bound, 0, branch))
+                return True
+        return False
+
+    def _look(self, inside: Indices, more: Indices) -> bool:
+        """Look at a choice unless cuts rule it out; True if it is time to stop."""
+        choice = np.append(inside, more)
+        if self.bound(choice, choice[:0]) >= self.search.enough:
+            return False
+        g = np.zeros(self.problem.n_kernels)
+        g[choice] = 1.0
+        return self.search.key(g) not in self.search.seen and self.search.look(g)
+
+    def _enter(self, inside: Indices, free: Indices, weights: Vector, alpha: NDArray, bound: float) -> bool:
+        """Bound a branch by its relaxation, and keep it unless that rules it out; True if it is time to stop."""
+        self.n_branches += 1
+        allowed, members = CappedSimplex(float(self.problem.t - len(inside))), self.search.members(inside, free)
+        known = self.search.known.get(members.tobytes())  # to a run that is resumed
+        for point in range(1, MOST_POINTS + 1):
+            if known is None:
+                value, alpha = self.problem.solve_roughly(weights, alpha, self.search.enough)
+                self.search.remember(members, weights, alpha)
+            else:
+                value, (weights, alpha) = -math.inf, known
+            constant, q = self.search.cut(alpha)
+            bound = max(bound, self.problem.bound(constant, float(q[inside].sum()) + allowed.support(q[free])))
+            if bound >= self.search.enough:
+                return self.search.tick()
+            gradient, H = -0.5 * q[free], curvature(self.problem, weights, alpha, free, most_free=ROUGH_FREE)
+            if value < self.search.enough or point == MOST_POINTS:
+                break  # weights between 0 and 1 reach a value that is no reason to rule it out
+            weights = weights.copy()
+            weights[free] = least_point(H, gradient, weights[free], allowed)
+        branch = Branch(inside, free, bound, weights, alpha, gradient, H)
+        heapq.heappush(self.open, (bound, self.n_branches, branch))
+        largest = np.argsort(-weights[free], kind="stable")[: self.problem.t - len(inside)]
+        return self._look(inside, free[largest]) or self.search.tick()

@@ -1,0 +1,173 @@
+"""From the solution for one sum of weights to a start for another."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram.combination import CombinedKernel, WeightedSum
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.runtime.blas import one_blas_thread
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.cskl.branch_and_bound import least_point
+from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature
+from multikernel.svm.newton import BoundedNewton
+from multikernel.svm.operators import KernelOperator
+from multikernel.svm.qp import BoxProblem
+
+Vector = NDArray[np.float64]
+
+# Ratio of the sums from which a step is so long that it starts from weights scaled to the new sum.
+FAR = 1.6
+# Steps without an SVM at most, and the share of the gap that each must leave at most to be followed by another.
+MOST_STEPS, FAST = 4, 0.5
+
+
+class CappedProblem(MinMaxProblem):
+    """``min J(g)`` over weights between 0 and 1 with a given sum t; what is known of J is handed from t to t.
+
+    Parameters
+    ----------
+    stack, inner, memory
+        As for :class:`~multikernel.problems.minmax.MinMaxProblem`.
+    weight_set : CappedSimplex
+    """
+
+    def __init__(self, stack, inner, weight_set: CappedSimplex, memory: int):
+        super().__init__(stack, inner, weight_set, memory)
+        self.t = weight_set.t
+
+    def take_over(self, earlier: MinMaxProblem) -> None:
+        """The kernel and the scores that ``earlier`` asked for last, of the same stack; it then has them no more."""
+        self._last, self._kernel = earlier._last, earlier._kernel
+        earlier._last = earlier._kernel = None
+
+    def holds(self, weights: Vector) -> bool:
+        """Whether ``weights`` are in the set, to rounding."""
+        inside = bool((weights >= 0.0).all() and (weights <= 1.0).all())
+        return inside and abs(float(weights.sum()) - self.t) <= 1e-9 * self.t
+
+
+def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[Vector, NDArray, bool]:
+    """Weights and coefficients to start from, given the solution for another sum of the weights.
+
+    The weights minimise, over the set of ``problem``, the quadratic model of J at that solution: weights that reach
+    0 or 1 on the way stay there. Coefficients follow as long as those at a bound stay there. With few samples at the
+    bound C, J(s·g) is nearly J(g) / s, which no parabola follows far. Where the sum changes by more than half the
+    model is therefore that of J at ``s·g``, with gradient and curvature divided by s² and s³.
+
+    Parameters
+    ----------
+    problem : MinMaxProblem
+        With a :class:`~multikernel.problems.weight_sets.CappedSimplex`.
+    weights : ndarray of shape (F,)
+        Solution for another sum.
+    alpha : ndarray of shape (n,) or (n, T)
+        Its coefficients, feasible.
+
+    Returns
+    -------
+    weights, alpha : ndarray
+        In the set, and feasible.
+    settled : bool
+        Whether coefficients could follow: if not, many have come to a bound or left it, and it takes an SVM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import DenseStack
+    >>> from multikernel.svm import CSVM
+    >>> from multikernel.solvers.cskl.continuation import CappedProblem, continued
+    >>> from multikernel.problems.weight_sets import CappedSimplex
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.normal(size=(3, 20, 4))
+    >>> svm = CSVM(np.sign(A[0, :, 0]), C=1.0)
+    >>> problem = CappedProblem(DenseStack(A @ A.transpose(0, 2, 1)), svm, CappedSimplex(2.0), memory=2**20)
+    >>> g = np.array([0.6, 0.3, 0.1])
+    >>> start, alpha, _ = continued(problem, g, problem.solve_inner(g, None, 1e-6)[1])
+    >>> problem.holds(start), float(svm.violation(alpha))
+    (True, 0.0)
+    """
+    allowed, total = CappedSimplex(float(problem.weight_set.total or 1.0)), float(weights.sum())
+    if not total > 0.0:
+        return allowed.start(len(weights)), alpha, False
+    chosen = np.arange(len(weights))
+    kernel = _kernel_in_parts(problem, weights)
+    H = curvature(problem, weights, alpha, chosen, most_free=ROUGH_FREE, operator=kernel)
+    gradient = -0.5 * problem.quadratic_forms(alpha)
+    s = allowed.t / total
+    if max(s, 1.0 / s) >= FAR:
+        target = least_point(H / s**3, gradient / s**2, s * weights, allowed)
+    else:
+        target = least_point(H, gradient, weights, allowed)
+    return target, *_followed(problem, target, alpha)
+
+
+def follow(
+    problem: MinMaxProblem, monitor: Monitor, weights: Vector, alpha: NDArray
+) -> tuple[Vector, NDArray] | None:
+    """Go on from the solution for another sum of the weights as long as that brings the gap down fast.
+
+    A solved SVM in each step would be exact, and cost several times as much. Returns None if the monitor says stop,
+    else the best weights and coefficients reached.
+    """
+    best, least = None, np.inf
+    for _ in range(MOST_STEPS):
+        weights, alpha, settled = continued(problem, weights, alpha)
+        if not settled:
+            return weights, alpha
+        if monitor(weights, alpha):
+            return None
+        gap = monitor.history[-1]["relative_gap"]
+        if best is None or gap < least:
+            best = weights, alpha
+        if not gap <= FAST * least:
+            break
+        least = gap
+    return best
+
+
+def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[NDArray, bool]:
+    """Coefficients after a change of the weights: the SVM's on the new kernel while those at a bound stay there.
+
+    For several labels each gets its own. Also whether that is where they are.
+    """
+    kernel = _kernel_in_parts(problem, weights)
+    scores = np.tensordot(weights, problem.scores(alpha), axes=1)
+    if alpha.ndim == 1:
+        return _newton_step(problem.inner.problem, kernel, scores, alpha)
+    svms = zip(problem.inner.svms, scores.T, alpha.T)
+    steps = [_newton_step(svm.problem, kernel, s, a) for svm, s, a in svms]
+    return np.column_stack([a for a, _ in steps]), all(settled for _, settled in steps)
+
+
+def _kernel_in_parts(problem: MinMaxProblem, weights: Vector) -> KernelOperator:
+    """The kernel of the weights, of which only blocks of free support vectors are computed."""
+    return CombinedKernel(problem.stack, WeightedSum(weights))
+
+
+def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha: Vector) -> tuple[Vector, bool]:
+    """The minimum of (QP) over variables that are free or want to leave their bounds, and whether it was found."""
+    free = (alpha > box.lo) & (alpha < box.hi)
+    wish = box.p - scores
+    for group in box.groups:
+        if free[group].any():
+            wish[group] -= np.median(wish[group][free[group]])
+    loose = box.ordered(free | ((alpha < box.hi) & (wish > 0.0)) | ((alpha > box.lo) & (wish < 0.0)))
+    if not 1 < len(loose) <= ROUGH_FREE:
+        return alpha, False
+    split = int(np.isin(loose, box.groups[0]).sum()) if box.groups else 0
+    moved = alpha.copy()
+    with one_blas_thread():
+        newton = BoundedNewton(
+            kernel.submatrix(loose, loose),
+            scores[loose] - box.p[loose],
+            alpha[loose],
+            box.lo[loose],
+            box.hi[loose],
+            split,
+            len(box.groups),
+        )
+        moved[loose], exact = newton.step()
+    return box.feasible(moved), exact

@@ -1,0 +1,365 @@
+"""The best t kernels, proved: cuts from SVMs, and a master problem over all choices of t kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.runtime.clock import OutOfTime, check, left, time_limit
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.cskl.branch_and_bound import MOST_CUTS, Branching
+from multikernel.solvers.cskl.choices import ChoiceList, ChoiceProgram, surviving
+from multikernel.solvers.mkl.newton import newton
+from multikernel.svm.binary import NuSVM
+from multikernel.svm.labels import LabelSVMs
+from multikernel.svm.operators import DenseOperator
+from multikernel.svm.working_set import WorkingSet
+
+Vector = NDArray[np.float64]
+
+# Rounds of swaps at most; where cuts alone are to prove the best choice and too many choices are left to be listed,
+# rounds of further cuts, choices that get an SVM in each of these, and choices that are looked at to find those.
+MOST_ROUNDS, MORE_CUTS, MANY, LOOK = 10, 20, 64, 200_000
+# Cuts that are asked again before an exchange.
+LATEST = 50
+# Relative gap of the SVM at a choice as long as it is worse than the best: it is to be ruled out, not to be known.
+ROUGH = 1e-2
+# Steps of SMO for one sample where an SVM is solved roughly, and at least; the gap from which on that was not enough,
+# and the relative distance from a value of interest within which more is asked for.
+STEPS, LEAST_STEPS, LOOSE, NEAR = 1.5, 100, 0.3, 0.03
+# Share of the tolerance by which a choice must promise to be better to be looked at.
+SLACK = 0.5
+# Of the time that is left, what the relaxation may take.
+SHARE_OF_TIME = 0.5
+# Entries of a kernel over which SVMs may pass, more or less, between two looks of the monitor.
+WORK = 5_000_000
+# Bytes of alphas that a checkpoint may hold, so that a run that is resumed need not find them again.
+MOST_BYTES = 1 << 28
+
+
+class SelectionProblem(MinMaxProblem):
+    """``min J(g)`` over g in {0, 1}^F with t ones; bounds on the relaxation, weights in [0, 1], hold for it too.
+
+    Parameters
+    ----------
+    stack, inner, weight_set, memory
+        As for :class:`~multikernel.problems.minmax.MinMaxProblem`; the set is a capped simplex with a whole number t.
+    """
+
+    def __init__(self, stack: Any, inner: Any, weight_set: CappedSimplex, memory: int):
+        super().__init__(stack, inner, weight_set, memory)
+        self.t = round(weight_set.t)
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """The first t kernels, and a feasible alpha."""
+        return np.where(np.arange(self.n_kernels) < self.t, 1.0, 0.0), self.inner.start()
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """The t largest weights, and a feasible alpha near the one given."""
+        return CappedSimplex(self.t).vertex(weights), self.inner.repair(alpha)
+
+    def relaxed(self) -> MinMaxProblem:
+        """The same with weights in [0, 1]."""
+        return MinMaxProblem(self.stack, self.inner, self.weight_set, self.memory)
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether ``s·alpha`` is feasible for 0 ≤ s ≤ 1: so it is for C-SVMs, not for ν-SVMs."""
+        one = self.inner.svms[0] if isinstance(self.inner, LabelSVMs) else self.inner
+        return not isinstance(one, NuSVM)
+
+    def bound(self, constant: float, form: float) -> float:
+        """What a cut proves where its quadratic form is at most ``form``: a multiple of its alpha may prove more."""
+        if self.shrinks and form > constant:
+            return 0.5 * constant**2 / form
+        return constant - 0.5 * form
+
+    def solve_roughly(self, weights: Vector, warm: NDArray, value: float) -> tuple[float, NDArray]:
+        """Value and alpha of the inner problem to a few percent, better where it is about to be ``value``.
+
+        For one SVM in memory this is plain SMO from ``warm``: most branches and choices can be ruled out by any alpha
+        near the right one.
+        """
+        kernel = self.kernel(weights)
+        if isinstance(self.inner, LabelSVMs) or not isinstance(kernel, np.ndarray):
+            return self.solve_inner(weights, warm, ROUGH)
+        box, operator = self.inner.problem, DenseOperator(kernel)
+        index = box.ordered(np.ones(len(warm), dtype=bool))
+        work = WorkingSet(operator, box, index, operator.matvec(warm) - box.p, warm)
+        work.smo(0.0, max(LEAST_STEPS, int(STEPS * len(warm))))
+        alpha, scores = np.empty(len(warm)), np.empty(len(warm))
+        alpha[index], scores[index] = work.b, work.g + box.p[index]
+        found = self.inner.certificate(scores, alpha)
+        near = found.dual < value and value - found.dual <= NEAR * abs(value)
+        if near or not found.relative_gap <= LOOSE:
+            return self.solve_inner(weights, alpha, 0.1 * ROUGH)
+        return found.dual, box.feasible(alpha)
+
+
+def exact_selection(
+    problem: SelectionProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    method: str = "branches",
+) -> None:
+    """The best t kernels: J is convex, and every alpha bounds it from below everywhere.
+
+    1. The relaxation, its cuts, and its t largest weights. 2. Swaps of a chosen kernel for another one as long as J
+    falls; swaps that a cut rules out cost nothing. 3. A proof. With ``method="branches"`` some kernels are taken and
+    some left out, and the relaxation over the others bounds J at all choices that agree with that; branches that it
+    does not rule out are split, the one with the least bound first. With ``method="cuts"`` there are, in turn, a
+    master problem, whose least value is a lower bound on J over all choices, and SVMs at the choices where it is
+    attained. The master problem looks at all choices that the cuts leave where they can be listed, and is a
+    mixed-integer program [SRSS06, eq. (12)] with g in {0, 1} otherwise.
+
+    Parameters
+    ----------
+    problem : SelectionProblem
+        With a whole number t.
+    monitor : Monitor
+        Judges each iteration; has the result.
+    start : (weights, alpha), optional
+        Where to start.
+    max_iter : int
+        Largest number of master problems, or of rounds of 64 branches.
+    method : {"branches", "cuts"}
+        How to prove the best choice.
+    """
+    if method not in ("branches", "cuts"):
+        raise ValueError(f'method={method!r} is not known: use "branches" or "cuts".')
+    search = _Search(problem, monitor)
+    search.resume()
+    if search.relax(start) or search.swap():
+        return
+    if method == "branches":
+        _by_branches(search, max_iter)
+    elif not search.open():
+        _by_cuts(search, max_iter)
+
+
+def _by_branches(search: _Search, max_iter: int) -> None:
+    master = search.master = Branching(search)
+    for cut in search.cuts:
+        master.add(*cut)
+    stop = master.begin()
+    for _ in range(max_iter):
+        stop = stop or master.round()
+        search.monitor.prove(master.least)
+        search.monitor.notes = {"branches": master.n_branches}
+        if search.report() or stop:
+            return
+
+
+def _by_cuts(search: _Search, max_iter: int) -> None:
+    monitor = search.monitor
+    for _ in range(max_iter):
+        bound, wanted = search.master.solve(monitor.certificate.primal)
+        monitor.prove(bound)
+        new = [g for g in wanted if search.key(g) not in search.seen]
+        # a choice that comes back has its exact value in the master problem, up to the inner tolerance
+        if not new:
+            search.tighten()
+            new = wanted or [search.best]
+        if any(search.visit(g) for g in new):
+            return
+
+
+class _Search:
+    """State of an exact selection: cuts, choices seen, and the best of them."""
+
+    def __init__(self, problem: SelectionProblem, monitor: Monitor):
+        self.problem, self.monitor = problem, monitor
+        self.master: Any = None
+        self.seen: dict[bytes, float] = {}
+        self.cuts: list[tuple[float, Vector]] = []
+        self.tol = min(0.1 * monitor.tol, 1e-3)
+        self.best, self.alpha = problem.start()
+        self.relaxed = self.best, self.alpha
+        self.value = math.inf
+        # where alphas were found, in this run and in one that it goes on from: kernels inside, left out, and free
+        self.records: list[tuple[NDArray[np.int8], Vector, NDArray]] = []
+        self.known: dict[bytes, tuple[Vector, NDArray]] = {}
+        self.ticks, self.patience = 0, max(1, min(64, WORK // len(problem.stack) ** 2))
+
+    @staticmethod
+    def key(g: Vector) -> bytes:
+        """A choice as something that can be looked up."""
+        return (g > 0.5).tobytes()
+
+    @property
+    def enough(self) -> float:
+        """The bound from which on choices are not worth looking at."""
+        primal = self.monitor.certificate.primal
+        return primal - SLACK * self.monitor.tol * abs(primal)
+
+    def tighten(self) -> None:
+        """Solve SVMs more exactly from now on."""
+        self.tol = max(0.1 * self.tol, 1e-12)
+
+    def members(self, inside: NDArray[np.intp], free: NDArray[np.intp]) -> NDArray[np.int8]:
+        """A branch: 1 for kernels inside, 0 for those that are free, and −1 for the others."""
+        members = np.full(self.problem.n_kernels, -1, dtype=np.int8)
+        members[inside], members[free] = 1, 0
+        return members
+
+    def remember(self, members: NDArray[np.int8], weights: Vector, alpha: NDArray) -> None:
+        """Have an alpha kept, and where it was found: all that was proved can be proved by them again."""
+        if self.monitor.resumable and len(self.records) * alpha.nbytes < MOST_BYTES:
+            self.records.append((members, weights, alpha))
+
+    def _kept(self) -> dict[str, NDArray]:
+        columns = list(zip(*self.records)) or [(), (), ()]
+        return {name: np.array(part, float) for name, part in zip(("members", "weights", "alphas"), columns)}
+
+    def resume(self) -> None:
+        """Make the cuts of the run that is resumed, and know again what it found where."""
+        self.monitor.keep = self._kept
+        kept, shape = self.monitor.kept, self.alpha.shape
+        parts = [kept.get(name, np.zeros(0)) for name in ("members", "weights", "alphas")]
+        if not len(parts[0]) or [part.shape[1:] for part in parts] != [self.best.shape, self.best.shape, shape]:
+            return
+        for members, weights, alpha in zip(parts[0].astype(np.int8), parts[1], parts[2]):
+            alpha = self.problem.inner.repair(alpha)
+            self.remember(members, weights, alpha)
+            self.known[members.tobytes()] = weights, alpha
+            constant, q = self.cut(alpha)
+            g = (members > 0).astype(float)
+            if (members != 0).all() and self.problem.bound(constant, float(q @ g)) >= self.enough:
+                self.seen[self.key(g)] = self.problem.bound(constant, float(q @ g))
+
+    def cut(self, alpha: NDArray) -> tuple[float, Vector]:
+        """Take note of what an alpha proves."""
+        constant, q = self.problem.cut(alpha)
+        self.cuts.append((constant, q))
+        if isinstance(self.master, Branching) and len(self.cuts) > 2 * MOST_CUTS:
+            del self.cuts[:MOST_CUTS]
+        if self.master is not None:
+            self.master.add(constant, q)
+        return constant, q
+
+    def tick(self) -> bool:
+        """Let the monitor look at the best choice once in a while; True if it is time to stop."""
+        check()
+        self.ticks += 1
+        return (self.ticks % self.patience == 0 or self.monitor.overdue()) and self.report()
+
+    def report(self) -> bool:
+        """Let the monitor look at the best choice; True if it says stop."""
+        return self.monitor(self.best, self.alpha)
+
+    def look(self, g: Vector) -> bool:
+        """See whether a choice is better than the best; True if it is time to stop."""
+        before = self.value
+        return self.try_out(g) or (self.value < before and self.swap())
+
+    def try_out(self, g: Vector) -> bool:
+        """The same, without swaps from a better one."""
+        value, alpha = self.problem.solve_roughly(g, self.alpha, self.enough)
+        if value < self.enough:
+            return self.visit(g, alpha)
+        self.seen[self.key(g)] = value
+        self.remember(self.members(np.flatnonzero(g), np.zeros(0, int)), g, alpha)
+        self.cut(alpha)
+        return self.tick()
+
+    def open(self) -> bool:
+        """Make the master problem of the cuts so far; True if the monitor says stop meanwhile.
+
+        Choices that the cuts leave are listed. Where they are too many, SVMs at the best of those found make more
+        cuts; if that does not help either, the master problem is a mixed-integer program.
+        """
+        F, t, shrinks = self.problem.n_kernels, self.problem.t, self.problem.shrinks
+        for _ in range(MORE_CUTS):
+            primal, below = self.monitor.certificate.primal, self.enough
+            members, complete = surviving(self.cuts, t, shrinks, below)
+            if not complete:
+                members = members[:, :: 1 + members.shape[1] // LOOK]
+            listed = ChoiceList(F, t, shrinks, members, below)
+            for cut in reversed(self.cuts):  # the latest first: they rule out most
+                listed.add(*cut)
+                listed.drop(primal)
+            if complete:
+                self.master = listed
+                return False
+            if any(self.visit(g) for g in listed.best(MANY) if self.key(g) not in self.seen):
+                return True
+        self.master = ChoiceProgram(F, t, shrinks)
+        for cut in self.cuts:
+            self.master.add(*cut)
+        return False
+
+    def visit(self, g: Vector, alpha: NDArray | None = None) -> bool:
+        """Solve the SVM of a choice; True if the monitor says stop."""
+        warm = self.alpha if alpha is None else alpha
+        value, alpha = self.problem.solve_inner(g, warm, max(ROUGH, self.tol))
+        if value < self.value:  # it may be the best yet
+            value, alpha = self.problem.solve_inner(g, alpha, self.tol)
+        self.seen[self.key(g)] = value
+        self.remember(self.members(np.flatnonzero(g), np.zeros(0, int)), g, alpha)
+        self.cut(alpha)
+        if value < self.value:
+            self.best, self.alpha, self.value = g, alpha, value
+        return self.monitor(g, alpha)
+
+    def relax(self, start: tuple[NDArray, NDArray] | None) -> bool:
+        """The relaxation: its bound, its cuts, and the choice of its t largest weights; then the given start."""
+        chosen, root = CappedSimplex(self.problem.t), np.zeros(self.problem.n_kernels, dtype=np.int8)
+        if root.tobytes() in self.known and self.monitor.best is not None:
+            self.relaxed = self.known[root.tobytes()]
+            return self.visit(chosen.vertex(self.monitor.best[0]), self.monitor.best[1])
+        relaxed = self.problem.relaxed()
+        watcher = Monitor(relaxed, max(self.monitor.tol, 1e-4), on_record=self._relaxed_cut)
+        with contextlib.suppress(OutOfTime), time_limit(SHARE_OF_TIME * left()):
+            newton(relaxed, watcher, None, max_iter=50)
+        self.monitor.prove(watcher.bound)
+        self.relaxed = weights, self.alpha = self.relaxed if watcher.best is None else watcher.best
+        self.remember(root, weights, self.alpha)
+        stop = self.visit(chosen.vertex(weights))
+        if start is not None and not stop:
+            stop = self.visit(chosen.vertex(start[0]))
+        return stop
+
+    def _relaxed_cut(self, row: dict[str, Any], watcher: Monitor) -> None:
+        assert watcher.current is not None
+        self.cut(watcher.current[1])
+        self.monitor.save(self.best, watcher.current[1])
+
+    def swap(self) -> bool:
+        """Exchange one kernel for another as long as J falls, the most promising exchange first."""
+        for _ in range(MOST_ROUNDS):
+            before = self.value
+            for i, j in self._exchanges():
+                g = self.best.copy()
+                g[i], g[j] = 0.0, 1.0
+                # cuts have come since the exchanges were put in order
+                if self.key(g) in self.seen or self._bound(g) >= self.enough:
+                    continue
+                if self.try_out(g):
+                    return True
+                if self.value < before:
+                    break
+            if not self.value < before:
+                return False
+        return False
+
+    def _exchanges(self) -> NDArray[np.intp]:
+        """Pairs of a chosen kernel and another one, by what cuts say of the choice with the one for the other."""
+        inside, outside = np.flatnonzero(self.best), np.flatnonzero(self.best == 0.0)
+        constants, q = np.array([c for c, _ in self.cuts]), np.array([q for _, q in self.cuts])
+        forms = (q @ self.best)[:, None, None] - q[:, inside, None] + q[:, None, outside]
+        bounds = (constants[:, None, None] - 0.5 * forms).max(axis=0)
+        order = np.argsort(bounds, axis=None, kind="stable")
+        order = order[bounds.ravel()[order] < self.enough]
+        return np.column_stack([inside[order // len(outside)], outside[order % len(outside)]])
+
+    def _bound(self, g: Vector) -> float:
+        """What the latest cuts say of a choice."""
+        return max(self.problem.bound(constant, float(q @ g)) for constant, q in self.cuts[-LATEST:])

@@ -1,0 +1,1 @@
+"""Solvers of multiple kernel Fisher discriminant analysis."""

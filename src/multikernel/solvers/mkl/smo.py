@@ -1,0 +1,279 @@
+"""ℓp-norm MKL by one sequential minimal optimisation over alpha alone, the weights eliminated [VSTV10]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram.base import GramStack
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.weight_sets import LpBall, lp_norm
+from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.mkl.closed_form import closed_form
+from multikernel.solvers.mkl.newton import newton
+from multikernel.svm.binary import CSVM
+from multikernel.svm.qp import choose
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Rows fetched at a time, and the least number of rows that the cache holds.
+ROWS_AT_ONCE, FEWEST_ROWS = 16, 128
+# Relative gap of the SVM on equal weights that a cold start begins with.
+FIRST_TOL = 1e-2
+# Bursts that must at least halve the gap, and kernels beyond which a Newton step in the weights is dear.
+PATIENCE, MANY_KERNELS = 20, 100
+# Steps between two looks of the monitor, at least, and the violation that ends a burst early, relative to its start.
+FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1
+# Entries of kernel rows that steps go over between two looks at the clock: a fraction of a second.
+ENTRIES_AT_ONCE = 10**8
+
+
+def smo_mkl(
+    problem: MinMaxProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+) -> None:
+    """Coordinate ascent on the dual of ℓp-norm MKL, two variables at a time (one without a bias) [VSTV10].
+
+    The dual of ``min over {g ≥ 0, ‖g‖_p ≤ 1} of J(g)`` is, with s = p / (p − 1),
+
+        maximise over alpha    linear(alpha) − ½ ‖q(alpha)‖_s.                                             (1)
+
+    [VSTV10] penalises ``(λ/2) ‖g‖_p²`` instead of bounding the norm, which makes the dual
+
+        maximise over alpha    linear(alpha) − (1 / 8λ) ‖q(alpha)‖_s².                                     (2)
+
+    The gradients of the two norm terms are ``½`` and ``‖q‖_s / 4λ`` times that of ``‖q‖_s``, so a solution of (1)
+    solves (2) for ``λ = ‖q‖_s / 2``, and the other way round. Here (1) is solved as it stands: both are
+    differentiable for p > 1, the same steps apply to both, and no λ has to be found. A step
+
+    1. takes the variable that violates optimality most, and the partner that gains most on the kernel of the present
+       weights ``g_j = (q_j / ‖q‖_s)^(s−1)`` [FCL05, WSS 2], which have ``‖g‖_p = 1``;
+    2. maximises (1) along that line by Newton's method: with ``δ_j = (K_j alpha)_i − (K_j alpha)_k`` and
+       ``κ_j = K_j[i,i] + K_j[k,k] − 2 K_j[i,k]``, ``q_j(t) = q_j + 2 t δ_j + t² κ_j`` costs O(F);
+    3. brings all ``K_j alpha`` up to date, O(F m) for m variables that are not shrunk.
+
+    Without a start, alpha is that of an SVM on equal weights, solved roughly.
+    Bursts of steps work on the variables that may still move; between them scores are computed afresh and the
+    monitor is told. Rows of the kernels are read as they are needed, into a cache of half of ``problem.memory``.
+    The nearer p is to 1, the nearer the dual is to one with kinks, and the more steps it takes; for p = 1 coordinate
+    ascent does not work at all. As any SMO it also creeps on kernels of low rank with a huge C: where twenty bursts
+    do not halve the gap, :func:`~multikernel.solvers.mkl.newton.newton` (beyond a hundred kernels
+    :func:`~multikernel.solvers.mkl.closed_form.closed_form`) finishes. The monitor has the result.
+
+    Parameters
+    ----------
+    problem : MinMaxProblem
+        With a C-SVM inside and an ℓp ball of weights, p > 1; from p = 1e6 on it is one SVM.
+    monitor : Monitor
+        Judges each burst.
+    start : (weights, alpha), optional
+        Where to start; only alpha matters.
+    max_iter : int
+        Largest number of bursts, those of a finishing solver included.
+
+    Examples
+    --------
+    >>> from multikernel.datasets import make_kernel_problem
+    >>> from multikernel.gram import DenseStack
+    >>> from multikernel.svm import CSVM
+    >>> from multikernel.problems.minmax import MinMaxProblem
+    >>> from multikernel.runtime.monitor import Monitor
+    >>> from multikernel.solvers.mkl.smo import smo_mkl
+    >>> from multikernel.problems.weight_sets import LpBall
+    >>> planted = make_kernel_problem(p=2.0, random_state=0)
+    >>> problem = MinMaxProblem(DenseStack(planted.K), CSVM(planted.y, planted.C), LpBall(2.0), memory=1 << 30)
+    >>> monitor = Monitor(problem, tol=1e-6)
+    >>> smo_mkl(problem, monitor)
+    >>> bool(abs(monitor.result().certificate.primal - planted.objective) < 1e-5 * planted.objective)
+    True
+    """
+    weight_set = _checked(problem)
+    weights, alpha = problem.start() if start is None else start
+    alpha = problem.inner.repair(alpha)
+    if not alpha.any():
+        # steps on F kernels cost F times those on one: from zero, those on equal weights lead as far
+        _, alpha = problem.solve_inner(weights, alpha, FIRST_TOL)
+    if weight_set.is_box:
+        _one_svm(problem, monitor, alpha, max_iter)
+        return
+    power = 1.0 / (weight_set.p - 1.0)
+    burst, gaps = _Burst(problem, power), []
+    for iteration in range(1, max_iter + 1):
+        weights = _weights(problem.quadratic_forms(alpha), power, weights)
+        if monitor(weights, alpha) or iteration == max_iter:
+            return
+        gaps.append(monitor.certificate.relative_gap)
+        moved, alpha = burst.run(alpha, weights)
+        if not moved or (len(gaps) > PATIENCE and gaps[-1] > 0.5 * gaps[-1 - PATIENCE]):
+            _finish(problem, monitor, weights, alpha, max_iter - iteration)
+            return
+
+
+def _checked(problem: MinMaxProblem) -> LpBall:
+    """The weight set, after a check that this solver is made for the problem."""
+    if not isinstance(problem.weight_set, LpBall) or problem.weight_set.p == 1.0:
+        raise ValueError(
+            f"SMO needs a dual without kinks: an ℓp ball of weights with p > 1, not {problem.weight_set}. "
+            'Use solver="level" or "simplemkl" for p = 1.'
+        )
+    if not isinstance(problem.inner, CSVM):
+        raise ValueError(
+            f"SMO solves the problem of one binary C-SVM, not of {type(problem.inner).__name__}. "
+            'Use solver="lp" for several labels that share weights, and for the ν-SVM.'
+        )
+    return problem.weight_set
+
+
+def _one_svm(problem: MinMaxProblem, monitor: Monitor, alpha: Vector, max_iter: int) -> None:
+    """p = ∞: all weights are one, and the problem is one SVM."""
+    weights, tol = problem.weight_set.start(problem.n_kernels), monitor.tol
+    for _ in range(min(max_iter, 5)):
+        tol *= 0.5
+        _, alpha = problem.solve_inner(weights, alpha, tol)
+        if monitor(weights, alpha):
+            return
+
+
+def _finish(problem: MinMaxProblem, monitor: Monitor, weights: Vector, alpha: Vector, max_iter: int) -> None:
+    """Go on with exact SVMs from where steps in two variables no longer get anywhere."""
+    solver = newton if problem.n_kernels <= MANY_KERNELS else closed_form
+    # the alternation never leaves a weight of zero, so there must be none
+    equal = problem.weight_set.start(problem.n_kernels)
+    solver(problem, monitor, (problem.weight_set.project(0.9 * weights + 0.1 * equal), alpha), max_iter=max_iter)
+
+
+def _weights(q: Vector, power: float, otherwise: Vector) -> Vector:
+    """``(q / ‖q‖_s)^(s−1)``; ``otherwise`` where q is zero."""
+    norm = lp_norm(q, power + 1.0)
+    return (q / norm) ** power if norm > 0.0 else np.array(otherwise, dtype=np.float64)
+
+
+class _Burst:
+    """Runs of steps on the variables that may still move, with the rows of the kernels that they need.
+
+    Parameters
+    ----------
+    problem : MinMaxProblem
+    power : float
+        s − 1.
+    """
+
+    def __init__(self, problem: MinMaxProblem, power: float):
+        self.problem, self.power = problem, power
+        self.diagonals = problem.stack.diagonal()
+        self.active = np.empty(0, dtype=np.intp)
+        self.cache: _RowCache | None = None
+
+    def run(self, alpha: Vector, weights: Vector) -> tuple[bool, Vector]:
+        """Whether anything moved, and the new alpha."""
+        problem, box = self.problem, self.problem.inner.problem
+        scores = problem.scores(alpha)
+        gradient = box.p - weights @ scores
+        active, worst = choose(box, -gradient, alpha, len(alpha))
+        if not len(active) or not worst > 0.0:
+            return False, alpha
+        active = self._activate(active)
+        b = alpha[active]
+        # what the steps change in place: variables, quadratic forms, weights, scores, gradient
+        state = (b, problem.quadratic_forms(alpha), weights.copy(), scores[:, active].copy(), gradient[active])
+        alpha = alpha.copy()
+        try:
+            steps = self._steps(active, state, SHARE_OF_VIOLATION * worst, max(FEWEST_STEPS, len(alpha)))
+        except OutOfTime as end:
+            alpha[active] = b
+            end.reached = state[2], box.feasible(alpha)
+            raise
+        alpha[active] = b
+        return steps > 0, box.feasible(alpha)
+
+    def _activate(self, active: Indices) -> Indices:
+        """The working set: the last one if it has little more than is needed; rows that are known stay known."""
+        subset = bool(np.isin(active, self.active).all())
+        if self.cache is None or not subset:
+            self.cache = _RowCache(self.problem.stack, active, self.problem.memory // 2)
+        elif len(active) > 0.7 * len(self.active):
+            return self.active
+        else:
+            self.cache = self.cache.narrowed(active)
+        self.active = active
+        return active
+
+    def _steps(self, active: Indices, state: tuple, eps: float, max_steps: int) -> int:
+        """Call the compiled steps until they need no more rows; returns the number of steps."""
+        from multikernel.compiled import smo_mkl as compiled
+
+        assert self.cache is not None
+        box, cache = self.problem.inner.problem, self.cache
+        function: Any = compiled.pair_steps if box.groups else compiled.single_steps
+        diagonals = np.ascontiguousarray(self.diagonals[:, active])
+        data = (diagonals, box.p[active], box.lo[active], box.hi[active], self.power)
+        b, q, *_, gradient = state
+        scratch = (*np.empty((2, len(b))), np.empty((6, len(q))))
+        made, at_once = 0, max(1, ENTRIES_AT_ONCE // diagonals.size)
+        while made < max_steps:
+            check()
+            most = min(max_steps - made, at_once)
+            status, i, k, steps, _ = function(cache.rows, cache.slot, *data, *state, *scratch, eps, most)
+            made += steps
+            if status == compiled.ROWS_MISSING:
+                cache.fetch((i, k), _likely(gradient, b, data[2], data[3]))
+            elif status != compiled.OUT_OF_STEPS:
+                break
+        return made
+
+
+def _likely(gradient: Vector, b: Vector, lo: Vector, hi: Vector) -> Vector:
+    """How likely a row is to be needed: by how much its variable wants to move, free ones before others."""
+    middle = 0.5 * (gradient[b < hi].max(initial=0.0) + gradient[b > lo].min(initial=0.0))
+    return np.maximum(np.where(b < hi, gradient - middle, -np.inf), np.where(b > lo, middle - gradient, -np.inf))
+
+
+class _RowCache:
+    """Rows of all kernels on the columns of a working set, as many as fit; the oldest make room for new ones.
+
+    ``rows[slot[i]]`` has shape (F, m) and is the row of variable i where ``slot[i]`` is not negative.
+    """
+
+    def __init__(self, stack: GramStack, active: Indices, n_bytes: int):
+        self.stack, self.active, self.n_bytes = stack, active, n_bytes
+        row_bytes = max(1, stack.n_kernels * len(active) * stack.dtype.itemsize)
+        capacity = min(len(active), max(FEWEST_ROWS, n_bytes // row_bytes))
+        self.rows = np.empty((capacity, stack.n_kernels, len(active)), dtype=stack.dtype)
+        self.slot = np.full(len(active), -1, dtype=np.intp)
+        self.owner = np.full(capacity, -1, dtype=np.intp)
+        self._next = 0
+
+    def narrowed(self, active: Indices) -> _RowCache:
+        """The cache of a subset of the working set, with the rows of its variables."""
+        other = _RowCache(self.stack, active, self.n_bytes)
+        columns = np.searchsorted(self.active, active)
+        for i in np.flatnonzero(self.slot[columns] >= 0)[: len(other.rows)]:
+            other._store(i, self.rows[self.slot[columns[i]]][:, columns])
+        return other
+
+    def fetch(self, needed: tuple[int, int], priority: Vector) -> None:
+        """Make the two needed rows present, and some more: those with the highest priority that are missing."""
+        missing = np.flatnonzero(self.slot < 0)
+        order = missing[np.argsort(-priority[missing], kind="stable")]
+        needed_too = [i for i in sorted(set(needed)) if self.slot[i] < 0]
+        wanted = [i for i in order[:ROWS_AT_ONCE] if i not in needed_too] + needed_too
+        block = self.stack.rows(self.active[wanted])
+        for i, row in zip(wanted, block.transpose(1, 0, 2)):
+            self._store(i, row if len(self.active) == row.shape[1] else row[:, self.active], needed)
+
+    def _store(self, i: int, row: NDArray, keep: tuple[int, ...] = ()) -> None:
+        """Write a row over the oldest one that is not to be kept."""
+        while self.owner[self._next] in keep:
+            self._next = (self._next + 1) % len(self.rows)
+        position, self._next = self._next, (self._next + 1) % len(self.rows)
+        if self.owner[position] >= 0:
+            self.slot[self.owner[position]] = -1
+        self.rows[position] = row
+        self.slot[i], self.owner[position] = position, i

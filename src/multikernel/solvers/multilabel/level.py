@@ -1,0 +1,237 @@
+"""Cuts of many labels, and the level method on them with one SVM a cut."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.multilabel import WorstLabelProblem, without_smallest
+from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
+from multikernel.solvers.common.inner_tolerance import InnerTolerance
+
+Vector = NDArray[np.float64]
+
+# Cuts kept beside the ones that count; SVMs of a point that seems good before all labels are looked at there.
+MOST_CUTS, TRIALS = 500, 3
+# Relative gap of the SVMs in the first pass over the labels.
+ROUGH = 1e-2
+# Share of the tolerance at which the gap that is hoped for is worth a look at all labels, and points after which one
+# is taken in any case.
+CLOSE, JUDGED = 0.5, 40
+# Labels at a time in passes over all of them.
+AT_ONCE = 64
+# Share of the relative gap that kernels left out of a point may weigh together: kernels that cost, and do nothing.
+TRIMMED = 0.02
+
+
+class LabelCuts(CuttingPlaneModel):
+    """Cuts of any label bound the worst label's optimum from below: ``max_k J_k(p) ≥ linear − ½ p·q``.
+
+    Parameters
+    ----------
+    n_kernels : int
+        Number of weights F.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.solvers.multilabel.level import LabelCuts
+    >>> cuts = LabelCuts(2)
+    >>> cuts.add_of(0, 1.0, np.array([2.0, 0.0]))
+    >>> cuts.add_of(1, 1.0, np.array([0.0, 2.0]))
+    >>> cuts.most_promising(np.array([1.0, 0.0]), n_labels=2, without=[])
+    1
+    """
+
+    def __init__(self, n_kernels: int):
+        super().__init__(n_kernels, 1.0, "lp")
+        self.owners: list[int] = []
+
+    def add_of(self, label: int, constant: float, q: NDArray, alpha: NDArray | None = None) -> None:
+        """Add a cut of a label, and the alpha that makes it."""
+        self.add(constant, q, alpha)
+        self.owners.append(label)
+
+    def solve(self) -> tuple[Vector, float]:
+        found = super().solve()
+        if len(self) > 2 * MOST_CUTS:
+            self._forget()
+        return found
+
+    def most_promising(self, p: Vector, n_labels: int, without: list[int]) -> int:
+        """The label whose cuts are highest at p."""
+        best = np.full(n_labels, -np.inf)
+        np.maximum.at(best, self.owners, np.array(self.constants) - 0.5 * (np.array(self.forms) @ p))
+        best[without] = -np.inf
+        return int(best.argmax())
+
+    def _forget(self) -> None:
+        """Drop the oldest cuts, but those that carry the bound and the last of each label."""
+        kept = self.multipliers > 1e-12
+        kept[-MOST_CUTS:] = True
+        kept[[len(self) - 1 - self.owners[::-1].index(k) for k in set(self.owners)]] = True
+        chosen = np.flatnonzero(kept)
+        self.constants = [self.constants[r] for r in chosen]
+        self.forms = [self.forms[r] for r in chosen]
+        self.owners = [self.owners[r] for r in chosen]
+        self.alphas = [self.alphas[r] for r in chosen]
+        self.multipliers = self.multipliers[chosen]
+
+
+def label_level(
+    problem: WorstLabelProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    level: float = 0.5,
+) -> None:
+    """The level method for the worst label: a cut costs one label's SVM, not those of all [XJKL09].
+
+    Every cut of every label bounds the objective from below. The next weights are the nearest to the last at which no
+    cut is above a level between the bounds. There the labels with the highest cuts are solved: a value above it is a
+    new cut, and no other label matters. Where a few labels stay below the level, the largest of their values is hoped
+    to be the objective. Only once that is close to the lower bound are all labels looked at that can be the worst:
+    this may add cuts of others, and the search goes on.
+
+    Parameters
+    ----------
+    problem : WorstLabelProblem
+    monitor : Monitor
+        Judges points where the objective is known; has the result.
+    start : (weights, alpha), optional
+        Where to start.
+    max_iter : int
+        Largest number of points.
+    level : float
+        Between 0, the lower bound, and 1, the upper bound.
+    """
+    weights, alpha = problem.start() if start is None else start
+    search = _Search(problem, monitor, weights, alpha, level)
+    try:
+        _points(search, max_iter)
+    except OutOfTime as end:
+        end.reached = search.best, search.alpha
+        raise
+
+
+def _points(search: _Search, max_iter: int) -> None:
+    # 1. a rough pass over all labels, and the objective at the start, unless a run that is resumed has been there
+    search.resume()
+    search.first_pass()
+    stop, since = search.monitor.best is None and search.judge(), 0
+    for _ in range(max_iter):
+        if stop:
+            return
+        # 2. the nearest weights on the level set, and the labels that are highest there
+        moved = search.move()
+        since += 1
+        # 3. the objective, where it promises to be low enough
+        if search.promising() or since >= JUDGED:
+            stop, since = search.judge(), 0
+        elif not moved and not search.tol.tighten():
+            search.monitor.stopped = "rounding"
+            break
+    if since:
+        search.judge()
+
+
+class _Search:
+    """State of the level method: cuts, the last weights, and the best weights with what is hoped of them."""
+
+    def __init__(self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, alpha: NDArray, level: float):
+        self.problem, self.monitor, self.level = problem, monitor, level
+        self.weights, self.alpha = weights, np.array(alpha)
+        self.best, self.hoped = weights, np.inf
+        self.cuts, self.tol, self.svms = LabelCuts(problem.n_kernels), InnerTolerance(monitor), 0
+
+    def resume(self) -> None:
+        """The cuts of the run that is resumed, made from the alphas that it had kept, and its best weights."""
+        kept, (n, n_labels) = self.monitor.kept, self.alpha.shape
+        owners, columns = kept.get("owners", np.zeros(0)), kept.get("cuts", np.zeros((0, n)))
+        if columns.shape == (len(owners), n) and np.isin(owners, np.arange(n_labels)).all():
+            for first in range(0, len(owners), AT_ONCE):
+                part = owners[first : first + AT_ONCE].astype(int)
+                alphas = [self.problem.inner.svms[k].repair(a) for k, a in zip(part, columns[first:])]
+                for k, alpha, q in zip(part, alphas, self.problem.stack.quadratic_forms(np.column_stack(alphas)).T):
+                    self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(alpha), np.maximum(q, 0.0), alpha)
+        self.monitor.keep = self._kept
+        if self.monitor.best is not None and len(self.cuts):
+            self.best, self.hoped = self.monitor.best[0], self.monitor.certificate.primal
+            best, hoped = kept.get("best", np.zeros(0)), kept.get("hoped", np.zeros(0))
+            if best.shape == self.best.shape and hoped.shape == ():
+                self.best, self.hoped = self.problem.settled(best, self.alpha)[0], float(hoped)
+            self._bound()
+
+    def _kept(self) -> dict[str, NDArray]:
+        kept = {"owners": np.array(self.cuts.owners, float), "cuts": np.array(self.cuts.alphas)}
+        return {**kept, "best": self.best, "hoped": np.array(self.hoped)} if np.isfinite(self.hoped) else kept
+
+    def first_pass(self) -> None:
+        """A cut, at the start, of each label that has none."""
+        missing = np.setdiff1d(np.arange(self.problem.n_labels), self.cuts.owners)
+        for first in range(0, len(missing), AT_ONCE):
+            labels = missing[first : first + AT_ONCE]
+            tols = np.full(len(labels), max(self.tol.value, ROUGH))
+            self.alpha = self.problem.solve_labels(self.weights, self.alpha, labels, tols)
+            self.svms += len(labels)
+            self._add_cuts(labels)
+            self.monitor.save(self.weights, self.alpha)
+
+    def promising(self) -> bool:
+        """Whether the best point would be good enough, were the objective what is hoped."""
+        return self.hoped - self.monitor.bound <= CLOSE * self.monitor.tol * abs(self.hoped)
+
+    def judge(self) -> bool:
+        """Find the objective at the best point, with all labels that can be the worst; True to stop."""
+        refined = self.problem.refine(self.best, self.alpha, self.tol.value)
+        changed = np.flatnonzero((refined != self.alpha).any(axis=0))
+        self.alpha, self.svms = refined, self.svms + len(changed)
+        self._add_cuts(np.intersect1d(changed, self.problem.contenders(self.best, self.alpha)))
+        self._bound()
+        self.monitor.notes = {"svms": self.svms}
+        if self.monitor(self.best, self.alpha):
+            return True
+        self.tol.follow()
+        assert self.monitor.best is not None
+        self.best, self.hoped = self.monitor.best[0], self.monitor.certificate.primal
+        return False
+
+    def move(self) -> bool:
+        """Go to the level set, and add a cut there; False if the weights did not change."""
+        goal = self.monitor.bound + self.level * (self.hoped - self.monitor.bound)
+        gap = (self.hoped - self.monitor.bound) / max(abs(self.hoped), 1e-300)
+        moved = without_smallest(self.cuts.project(self.weights, goal), TRIMMED * min(gap, 1.0))
+        changed = float(np.abs(moved - self.weights).max()) > 1e-14
+        self.weights = moved
+        tried: list[int] = []
+        highest = -np.inf
+        while highest <= goal and len(tried) < min(TRIALS, self.problem.n_labels):
+            k = self.cuts.most_promising(moved, self.problem.n_labels, tried)
+            tried.append(k)
+            highest = max(highest, self._solve(k))
+        if highest <= goal:
+            self.best, self.hoped = moved, highest
+        self._bound()
+        return changed
+
+    def _solve(self, k: int) -> float:
+        """The value of a label at the weights, which makes a cut."""
+        problem, weights = self.problem, self.weights
+        column, linear, forms = problem.solve_label(k, problem.kernel(weights), self.alpha[:, k], self.tol.value)
+        self.alpha[:, k] = column
+        problem.remember(k, column, forms)
+        self.cuts.add_of(k, linear, forms, column if self.monitor.resumable else None)
+        self.svms += 1
+        self.monitor.save(weights, self.alpha)
+        return linear - 0.5 * float(weights @ forms)
+
+    def _add_cuts(self, labels: NDArray[np.intp]) -> None:
+        for k, q in zip(labels, self.problem.label_forms(self.alpha, labels).T):
+            kept = self.alpha[:, k] if self.monitor.resumable else None
+            self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(self.alpha[:, k]), q, kept)
+
+    def _bound(self) -> None:
+        self.monitor.prove(self.cuts.solve()[1])

@@ -1,0 +1,279 @@
+"""ML-MKL-SA: kernel weights for the worst of many labels, one SVM an iteration [BJJ10]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from multikernel.problems.multilabel import MovingKernel, WorstLabelProblem
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.inner_tolerance import InnerTolerance
+from multikernel.solvers.multilabel.level import LabelCuts
+
+Vector = NDArray[np.float64]
+
+# Share of the sampling that goes to all labels alike, as in the paper's experiments.
+DELTA = 0.2
+# Distance of kernel weights, in ℓ1, from which the combined kernel is made anew.
+REFRESH = 0.05
+# Factor of the steps where gradients are estimated from one label alone.
+CAUTION = 0.3
+# Averages are judged, which costs an SVM of each label that may be the worst, after this many SVMs a label at first,
+# then each time their number has grown by the factor.
+FIRST_CHECK, GROWTH = 0.25, 2.0
+# Cuts tell now and then whether an average may be good enough to be judged: after iterations that are this share of
+# all so far, and after this share when one was judged in vain. The gap of their model may be this share of tol.
+GLANCES, PAUSE, HOPEFUL = 0.1, 0.3, 0.7
+# Relative difference of averages a pass over the labels apart at which the paper ends.
+SETTLED = 0.01
+
+
+def smoothed(gamma: Vector, delta: float) -> Vector:
+    """What labels are sampled from: ``(1 − δ) γ + δ / M`` [BJJ10, sect. 2.1]."""
+    if not 0.0 <= delta <= 1.0:
+        raise ValueError(f"delta={delta!r} must be between 0 and 1: it is the share of labels sampled all alike.")
+    return (1.0 - delta) * gamma + delta / len(gamma)
+
+
+def paper_estimates(j: int, gamma: Vector, chances: Vector, value: float, forms: Vector) -> tuple[Vector, Vector]:
+    """Estimates of the gradients in p and γ from label j alone [BJJ10, eq. (8) and eq. (9)].
+
+    They are unbiased for labels sampled with ``chances``: (9) is divided by the chance of the label, and (8), which
+    the paper has for chances γ, is multiplied by γ_j / chance_j.
+    """
+    in_gamma = np.zeros(len(gamma))
+    in_gamma[j] = value / chances[j]
+    return -0.5 * forms * (gamma[j] / chances[j]), in_gamma
+
+
+class LabelTable:
+    """The last cut of each label: ``linear_k − ½ p·q_k`` bounds J_k(p) from below, with equality where it was made.
+
+    Parameters
+    ----------
+    linear : ndarray of shape (M,)
+    forms : ndarray of shape (F, M)
+        Quadratic forms.
+    """
+
+    def __init__(self, linear: Vector, forms: NDArray):
+        self.linear, self.forms = np.array(linear), np.array(forms)
+
+    def values(self, p: Vector) -> Vector:
+        """The cuts at p, shape (M,)."""
+        return self.linear - 0.5 * (p @ self.forms)
+
+    def replace(self, j: int, linear: float, forms: Vector) -> None:
+        """Remember a newer cut of label j."""
+        self.linear[j], self.forms[:, j] = linear, forms
+
+    def estimates(
+        self, j: int, p: Vector, gamma: Vector, chances: Vector, linear: float, forms: Vector
+    ) -> tuple[Vector, Vector]:
+        """Estimates of the gradients in p and γ from all labels' old cuts, and a new one of label j.
+
+        What the table says, corrected at the sampled label by the difference of new and old over the chance that
+        it is sampled: unbiased whatever the table holds, and exact when it holds what is true.
+        """
+        values = self.values(p)
+        new = linear - 0.5 * float(p @ forms)
+        values[j] += (new - values[j]) / chances[j]
+        in_p = self.forms @ gamma + (gamma[j] / chances[j]) * (forms - self.forms[:, j])
+        return -0.5 * in_p, values
+
+
+class Simplex:
+    """A point on a simplex moved by exponentiated gradients, with steps that know no scale.
+
+    The step is ``boldness · sqrt(ln N / Σ_t s_t²)``, s_t² the variance of the entries of gradient t under the point,
+    and at most 2 boldness / (their range). Where the point has concentrated on few entries the variance is far
+    smaller than the squared range, and steps are as much longer.
+
+    Parameters
+    ----------
+    point : ndarray of shape (N,)
+        Where to start; zeros get something small.
+    step : float, optional
+        A constant step instead.
+    boldness : float
+        Factor of the step: the noisier the gradients, the smaller.
+    """
+
+    def __init__(self, point: Vector, step: float | None = None, *, boldness: float = 1.0):
+        self.logs = np.log(np.maximum(point, 1e-6 / len(point)))
+        self.constant, self.boldness, self.squares = step, boldness, 0.0
+        self.point = normalised(self.logs)
+
+    def descend(self, gradient: Vector) -> None:
+        """One step against the gradient."""
+        self.squares += float(self.point @ (gradient - self.point @ gradient) ** 2)
+        self.logs = self.logs - self._step(gradient) * gradient
+        self.logs -= self.logs.max()
+        self.point = normalised(self.logs)
+
+    def _step(self, gradient: Vector) -> float:
+        extent = float(np.ptp(gradient))
+        if self.constant is not None or extent == 0.0:
+            return self.constant or 0.0
+        scale = np.sqrt(np.log(max(len(gradient), 2)) / max(self.squares, 1e-300))
+        return self.boldness * min(2.0 / extent, float(scale))
+
+
+def normalised(logs: Vector) -> Vector:
+    """Point of the simplex with these logarithms, up to a constant."""
+    point = np.exp(logs - logs.max())
+    return point / point.sum()
+
+
+def label_sa(
+    problem: WorstLabelProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 5000,
+    eta: float | None = None,
+    delta: float = DELTA,
+    refresh: float = REFRESH,
+    stop: str = "gap",
+    random_state: Any = None,
+) -> None:
+    """Stochastic mirror descent in the weights of kernels and of labels [BJJ10, alg. 1].
+
+    Differs from the printed algorithm where that is wrong: γ is ascended, each variable has its own step, and (8) is
+    weighted so that it is unbiased under smoothed sampling. The result is judged at the average p, with all
+    labels that can be the worst solved there.
+
+    The paper ends when the average changes by less than 1 % (``stop="change"``). From one iteration to the next that
+    is so almost at once, because the t-th average moves by 1/t of a step; averages are compared that are as many
+    iterations apart as there are labels. Such a solution is judged once, and has a gap like any other, which is
+    usually far above ``tol``.
+
+    Parameters
+    ----------
+    problem : WorstLabelProblem
+    monitor : Monitor
+        Judges averages; has the result.
+    start : (weights, alpha), optional
+        Where to start.
+    max_iter : int
+        Largest number of SVMs, those of the judged averages not counted.
+    eta : float, optional
+        Constant step of both variables, as in the paper; by default steps are scale-free.
+    delta : float
+        Smoothing of the distribution that labels are sampled from, from 0 to 1. At 0 a label may never be seen.
+    refresh : float
+        See :class:`~multikernel.problems.multilabel.MovingKernel`.
+    stop : {"gap", "change"}
+        Whether to stop at a certified gap, or when averages settle.
+    random_state : int or RandomState, optional
+        Source of the labels.
+    """
+    if stop not in ("gap", "change"):
+        raise ValueError(f'stop={stop!r} is not known: use "gap", or "change" for the rule of the paper.')
+    weights, alpha = problem.start() if start is None else start
+    alpha, rng = np.array(alpha), check_random_state(random_state)
+    p = Simplex(weights, eta, boldness=CAUTION)
+    gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), eta, boldness=CAUTION)
+    kernel, tol = MovingKernel(problem, refresh), InnerTolerance(monitor)
+    mean, before = np.zeros(problem.n_kernels), np.zeros(problem.n_kernels)
+    checks = check_times(problem.n_labels, max_iter) if stop == "gap" else iter([max_iter, max_iter + 1])
+    due = next(checks)
+    for t in range(1, max_iter + 1):
+        # 1. a label, and its SVM on the current kernel
+        chances = smoothed(gamma.point, delta)
+        j = int(rng.choice(problem.n_labels, p=chances))
+        alpha[:, j], linear, forms = problem.solve_label(j, kernel.at(p.point), alpha[:, j], tol.value)
+        # 2. averages of the points where gradients were taken
+        mean += (p.point - mean) / t
+        # 3. steps: down in p, up in γ
+        value = linear - 0.5 * float(p.point @ forms)
+        in_p, in_gamma = paper_estimates(j, gamma.point, chances, value, forms)
+        p.descend(in_p)
+        gamma.descend(-in_gamma)
+        settled = False
+        if stop == "change" and t % problem.n_labels == 0:
+            settled = bool(np.abs(mean - before).sum() <= SETTLED)
+            before = np.array(mean)
+        if t == due or settled:
+            alpha, due = problem.refine(mean, alpha, tol.value), next(checks)
+            monitor.notes = {"svms": t, "kernels_made": kernel.made}
+            monitor.stopped = "settled" if settled else monitor.stopped
+            if monitor(mean, alpha) or settled:
+                return
+            tol.follow()
+
+
+def label_sa_vr(
+    problem: WorstLabelProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 5000,
+    delta: float = DELTA,
+    refresh: float = REFRESH,
+    random_state: Any = None,
+) -> None:
+    """Stochastic mirror descent with a memory of every label's last cut, which takes most of the noise away.
+
+    After one pass over all labels, each iteration solves one label's SVM, as in [BJJ10, alg. 1], but estimates
+    gradients from all labels (see :class:`LabelTable`). Averages are weighted by the number of the iteration. The
+    cuts that the SVMs made are also kept for the lower bound, which is that of their model; an average at which their
+    model is too far above that bound cannot be good enough, and is not judged unless it is time.
+
+    Parameters
+    ----------
+    problem, monitor, start, max_iter, delta, refresh, random_state
+        As for :func:`label_sa`.
+    """
+    weights, alpha = problem.start() if start is None else start
+    rng = check_random_state(random_state)
+    p, gamma = Simplex(weights), Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels))
+    kernel, tol, cuts = MovingKernel(problem, refresh), InnerTolerance(monitor), LabelCuts(problem.n_kernels)
+    # 1. a pass over all labels fills the table
+    labels = np.arange(problem.n_labels)
+    alpha = problem.solve_labels(p.point, alpha, labels, np.full(len(labels), max(tol.value, 1e-2)))
+    table = LabelTable(problem.inner.linear(alpha), problem.label_forms(alpha))
+    mean, checks = np.zeros(problem.n_kernels), check_times(problem.n_labels, max_iter)
+    due, glance = next(checks), 10
+    for t in range(1, max_iter + 1):
+        # 2. a label, and its SVM on the current kernel
+        chances = smoothed(gamma.point, delta)
+        j = int(rng.choice(problem.n_labels, p=chances))
+        alpha[:, j], linear, forms = problem.solve_label(j, kernel.at(p.point), alpha[:, j], tol.value)
+        problem.remember(j, alpha[:, j], forms)
+        cuts.add_of(j, linear, forms)
+        # 3. averages of the points where gradients were taken
+        mean += (p.point - mean) * (2.0 / (t + 1))
+        # 4. steps, then the new cut takes the place of the old
+        in_p, in_gamma = table.estimates(j, p.point, gamma.point, chances, linear, forms)
+        table.replace(j, linear, forms)
+        p.descend(in_p)
+        gamma.descend(-in_gamma)
+        hopeful = False
+        if t >= glance:
+            glance = t + max(int(GLANCES * t), 1)
+            monitor.prove(cuts.solve()[1])
+            value = cuts.value(mean)
+            hopeful = value - monitor.bound <= HOPEFUL * monitor.tol * abs(value)
+        if t == due or hopeful:
+            alpha = problem.refine(mean, alpha, tol.value)
+            due = next(checks) if t == due else due
+            monitor.notes = {"svms": t, "kernels_made": kernel.made}
+            if monitor(mean, alpha):
+                return
+            glance = t + max(int(PAUSE * t), 1)
+            tol.follow()
+
+
+def check_times(n_labels: int, last: int) -> Iterator[int]:
+    """Iterations after which averages are judged: a geometric sequence, and the last."""
+    t = max(float(np.ceil(FIRST_CHECK * n_labels)), 10.0)
+    while t < last:
+        yield int(t)
+        t = max(GROWTH * t, t + 1.0)
+    yield last
+    yield last + 1

@@ -1,0 +1,1 @@
+"""Solvers of the group-norm problem with the multiclass hinge."""

@@ -1,0 +1,1 @@
+"""Algorithms as the papers print them, kept for comparison."""

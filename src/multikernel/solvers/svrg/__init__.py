@@ -1,0 +1,1 @@
+"""Solvers of ℓp-norm MKL with smooth losses."""

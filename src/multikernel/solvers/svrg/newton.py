@@ -1,0 +1,298 @@
+"""Newton's method on smooth ℓp-norm MKL: exact steps at fixed weights, and steps of the weights themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram import LowRankStack
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.svrg import BLOCK, SmoothProblem, as_matrix
+from multikernel.runtime.blas import one_blas_thread
+from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.threads import map_threads
+from multikernel.solvers.mkl.newton import newton
+from multikernel.solvers.svrg.point import Direction, Point
+from multikernel.svm.decomposition import Decomposition
+from multikernel.svm.operators import DenseOperator
+from multikernel.svm.qp import BoxProblem
+from multikernel.svm.ridge import CholeskyFactor
+
+Matrix = NDArray[np.float64]
+
+# Multiplications that the factorisations of one step may cost: some seconds.
+AFFORDABLE = 2e11
+# How many times as long as in a factorisation a multiplication takes in a product with a vector.
+SLOWER = 20.0
+# Second derivatives below this share of the largest are taken for zero.
+FLAT = 1e-14
+# Newton steps at fixed weights.
+MOST_STEPS = 100
+# Products with the kernel for a direction where the factorised matrix is not the whole of the second derivatives.
+MOST_PRODUCTS = 30
+
+
+def smooth_newton(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 200,
+    random_state: Any = None,
+) -> None:
+    """Minimise ``J(d) = min over w of g(w, d)`` by quadratic models in the weights; the monitor has the result.
+
+    J is convex with gradient ``-‖θ_j(A)‖²/(2 lam)``, A being the dual point of the best w. With W the second
+    derivatives of the loss, its own second derivatives are
+
+        lam u_j' (lam W⁻¹ + K(d))⁻¹ u_k,     u_j = K_j alpha,
+
+    on the samples where W is not zero; for the softmax loss W is taken for its diagonal, score by score, which makes
+    the model approximate and the steps in alpha a few preconditioned conjugate gradients. The factorisation is what
+    an exact Newton step in alpha at fixed weights needs anyway, so that bad condition (large C) costs nothing.
+    Everything but the formulas is :func:`multikernel.solvers.mkl.newton.newton`.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    monitor : Monitor
+        Judges each iteration.
+    start : (weights, alpha), optional
+        Where to start.
+    max_iter : int
+        Largest number of quadratic models.
+    random_state : None
+        Not used.
+    """
+    if not np.isfinite(step_cost(problem)):
+        n = len(problem.loss)
+        raise ValueError(
+            f"Newton steps need a matrix of {n} x {n} numbers, {8 * n * n / 1e9:.1f} GB, in a quarter of the memory, "
+            f'{problem.memory / 4e9:.1f} GB: raise memory, or use solver="auto".'
+        )
+    dual = SmoothDual(problem, monitor)
+    begin = problem.start() if start is None else start
+    newton(dual, monitor, begin, max_iter=max_iter, second_derivatives=dual.second_derivatives)  # type: ignore[arg-type]
+
+
+def affordable(problem: SmoothProblem) -> bool:
+    """Whether Newton steps are exact, and a step takes seconds at most."""
+    return problem.loss.separable and step_cost(problem) <= AFFORDABLE
+
+
+def step_cost(problem: SmoothProblem) -> float:
+    """Multiplications of an exact Newton step, about; infinite if there is no room for its matrix."""
+    n = len(problem.loss)
+    cost = n**3 / 3.0 if problem.fits_combined else np.inf
+    if isinstance(problem.stack, LowRankStack):
+        rank = float(problem.ranks.sum())
+        cost = min(cost, n * rank**2 + rank**3 / 3.0)
+    return problem.loss.n_scores * cost
+
+
+def epoch_cost(problem: SmoothProblem) -> float:
+    """The same of an epoch, in multiplications that run as fast as those of a factorisation."""
+    n = len(problem.loss)
+    rank = float(problem.ranks.sum()) if isinstance(problem.stack, LowRankStack) else n
+    return SLOWER * n * rank * problem.loss.n_scores
+
+
+class SmoothDual:
+    """A smooth problem as ``min over d of J(d)``, with what ``solvers.mkl.newton`` asks of one.
+
+    In its terms ``linear`` is the dual value of the loss, and the quadratic forms are ``‖θ_j(A)‖² / lam``.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    monitor : Monitor
+        Is told how many steps in alpha were made.
+    """
+
+    def __init__(self, problem: SmoothProblem, monitor: Monitor):
+        self.problem, self.monitor, self.weight_set = problem, monitor, problem.weight_set
+        self._epoch = max((row.get("epoch", 0) for row in monitor.history), default=0)
+        self._points: list[Point] = []
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.problem.n_kernels
+
+    def start(self) -> tuple[NDArray, NDArray]:
+        """Equal weights, and alpha = 0."""
+        return self.problem.start()
+
+    def solve_inner(self, weights: NDArray, warm: NDArray, tol: float) -> tuple[float, NDArray]:
+        """J(weights) and its alpha, to a relative gap ``tol``, by Newton steps."""
+        point = Point(self.problem, weights, as_matrix(warm))
+        bounded = self.problem.loss.dual_box() is not None and self.problem.fits_combined
+        if bounded and point.gap > tol * abs(point.value):
+            point = Point(self.problem, weights, by_bounds(self.problem, weights, point.alpha, tol))
+            self._epoch += 1
+        last: list[Direction] = []
+        for _ in range(MOST_STEPS):
+            if point.gap <= tol * abs(point.value):
+                break
+            before = point.value
+            try:
+                last = [point.search([newton_step(point), (point.alpha, point.scores), *last])]
+                point.differentiate()
+            except OutOfTime as end:
+                end.reached = weights, point.alpha
+                raise
+            self._epoch += 1
+            if not point.value < before:
+                break
+        # numbers that were added up step by step drift away from what the coefficients say
+        point = Point(self.problem, weights, point.alpha)
+        self._points = [*self._points[-3:], point]
+        self.monitor.notes = {"epoch": self._epoch, "passes": self.problem.passes}
+        return point.value, point.alpha
+
+    def _point(self, alpha: NDArray) -> Point:
+        return next(point for point in reversed(self._points) if point.alpha is alpha)
+
+    def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
+        """The plane ``linear - ½ d·q`` that bounds J from below."""
+        return self.problem.loss.dual_value(self._point(alpha).dual), self.quadratic_forms(alpha)
+
+    def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
+        """``‖θ_j‖² / lam`` of the dual point that belongs to ``alpha``, shape (F,)."""
+        return self.problem.squares(self._point(alpha).dual) / self.problem.lam
+
+    def second_derivatives(
+        self, problem: Any, weights: NDArray, alpha: NDArray, chosen: NDArray[np.intp], **limits: Any
+    ) -> NDArray[np.float64]:
+        """Second derivatives of J for the chosen kernels; ``limits`` are for SVMs, whose J is not smooth."""
+        scores = self.problem.stack.take(kernels=chosen).apply(alpha)
+        return NewtonSystem(self._point(alpha)).by_weights(scores)
+
+
+def newton_step(point: Point) -> Direction:
+    """Newton's direction: exact where the loss is separable, else by few conjugate gradients."""
+    system = NewtonSystem(point)
+    if not point.problem.loss.separable:
+        return point.newton(MOST_PRODUCTS, system.solve)
+    step = system.solve(-point.gradient)
+    return step, point.problem.scores(point.weights, step)
+
+
+def by_bounds(problem: SmoothProblem, weights: NDArray, warm: Matrix, tol: float) -> Matrix:
+    """The best alpha at fixed weights from the dual, a quadratic program with bounds, by the SVMs' engine.
+
+    Where C is large hardly any sample is where its loss is curved, and the samples that are change from step to step
+    of Newton's method on the primal. With the ridge ``lam / (smoothness c_i)`` on the kernel the dual is that of an
+    SVM.
+    """
+    loss = problem.loss
+    size = loss.importance / problem.lam
+    ridge = np.divide(1.0, loss.smoothness * size, out=np.zeros_like(size), where=size > 0.0)
+    system = problem.kernel(weights).copy()
+    system.ravel()[:: len(system) + 1] += ridge
+    operator = DenseOperator(system, threads=False)
+
+    def solve(t: int) -> NDArray[np.float64]:
+        part = loss.column(t)
+        p, lo, hi = (bound[:, 0] for bound in part.dual_box() or ())
+        bounds = BoxProblem(p, lo * size, hi * size, (), ())
+
+        def relative_gap(scores: NDArray, alpha: NDArray) -> float:
+            plain = scores - ridge * alpha
+            primal = 0.5 * float(alpha @ plain) + float(size @ part.losses(plain[:, None]))
+            return Certificate(primal, float(p @ alpha) - 0.5 * float(alpha @ scores)).relative_gap
+
+        engine = Decomposition(operator, bounds, relative_gap, tol=tol, working_size=len(size))
+        return engine.solve(warm[:, t], 1000, lambda alpha: False)[0]
+
+    with one_blas_thread():
+        return np.column_stack(map_threads(solve, [(t,) for t in range(loss.n_scores)]))
+
+
+class NewtonSystem:
+    """``lam + W K`` at a point, factorised score by score; W is the diagonal of the loss's second derivatives.
+
+    Parameters
+    ----------
+    point : Point
+    """
+
+    def __init__(self, point: Point):
+        problem = point.problem
+        self.problem, self.weights, self.lam = problem, point.weights, problem.lam
+        bent = problem.loss.importance[:, None] * problem.loss.second_derivative(point.scores)
+        bent[bent <= FLAT * bent.max(initial=0.0)] = 0.0
+        self._bent = bent
+        low_rank = isinstance(problem.stack, LowRankStack) and problem.ranks.sum() < len(problem.loss)
+        make = _LowRankColumn if low_rank else _DenseColumn
+        with one_blas_thread():
+            self._columns = [make(problem, point.weights, column) for column in bent.T]
+
+    def solve(self, right: Matrix) -> Matrix:
+        """``(lam + W K)⁻¹ right``, shape (n, T)."""
+        with one_blas_thread():
+            return np.column_stack([system.solve(column) for system, column in zip(self._columns, right.T)])
+
+    def by_weights(self, scores: NDArray) -> NDArray[np.float64]:
+        """``lam u_j'(lam W⁻¹ + K)⁻¹ u_k`` for u of shape (F, n, T), summed over scores, shape (F, F)."""
+        with one_blas_thread():
+            parts = [system.form(scores[:, :, t]) for t, system in enumerate(self._columns)]
+        return sum(parts, start=np.zeros((len(scores), len(scores))))
+
+
+class _DenseColumn:
+    """One score, on the samples where the loss is curved."""
+
+    def __init__(self, problem: SmoothProblem, weights: NDArray, bent: NDArray):
+        self.lam, self.bent = problem.lam, bent
+        self.kernel = problem.kernel(weights)
+        self.curved = np.flatnonzero(bent)
+        self.flat = len(self.curved) < len(bent)
+        if len(self.curved):
+            diagonal = problem.lam / bent[self.curved]
+            least = float(diagonal.min())
+            block = self.kernel[np.ix_(self.curved, self.curved)]
+            block.ravel()[:: len(block) + 1] += diagonal - least
+            self.factor = CholeskyFactor(block, least)
+
+    def solve(self, right: NDArray) -> NDArray[np.float64]:
+        found = right / self.lam
+        if len(self.curved):
+            found[self.curved] = 0.0
+            rest = right[self.curved] / self.bent[self.curved]
+            if self.flat and found.any():
+                rest = rest - (self.kernel @ found)[self.curved]
+            found[self.curved] = self.factor.solve(rest[:, None])[:, 0]
+        return found
+
+    def form(self, scores: NDArray) -> NDArray[np.float64]:
+        if not len(self.curved):
+            return np.zeros((len(scores), len(scores)))
+        whitened = self.factor.whiten(np.ascontiguousarray(scores[:, self.curved].T))
+        return self.lam * (whitened.T @ whitened)
+
+
+class _LowRankColumn:
+    """One score, in the space of the features: ``K = Z Z'`` with Z (n, R), and ``lam + Z'W Z`` is factorised."""
+
+    def __init__(self, problem: SmoothProblem, weights: NDArray, bent: NDArray):
+        self.lam, self.bent, self.features = problem.lam, bent, problem.features
+        self.roots = np.sqrt(np.repeat(weights, problem.ranks))
+        products = np.zeros((len(self.roots), len(self.roots)))
+        for start in range(0, len(bent), BLOCK):
+            check()
+            half = np.sqrt(bent[start : start + BLOCK, None]) * self.features[start : start + BLOCK] * self.roots
+            products += half.T @ half
+        self.factor = CholeskyFactor(products, problem.lam)
+
+    def solve(self, right: NDArray) -> NDArray[np.float64]:
+        inside = self.factor.solve((self.roots * (self.features.T @ right))[:, None])[:, 0]
+        return (right - self.bent * (self.features @ (self.roots * inside))) / self.lam
+
+    def form(self, scores: NDArray) -> NDArray[np.float64]:
+        bent = self.bent * scores
+        whitened = self.factor.whiten(self.roots[:, None] * (self.features.T @ bent.T))
+        return bent @ scores.T - whitened.T @ whitened

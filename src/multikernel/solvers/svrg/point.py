@@ -1,0 +1,214 @@
+"""A point at fixed kernel weights with all that is known about it, and the best point in a small space around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.svrg import SmoothProblem
+
+Matrix = NDArray[np.float64]
+# Coefficients (n, T), and their scores under the kernel at the present weights.
+Direction = tuple[Matrix, Matrix]
+# Square of the residual, relative, that conjugate gradients leave: their direction is searched, not trusted.
+CLOSE = 1e-3
+
+
+class Point:
+    """A solution at fixed weights: coefficients, scores, objective, gradient, dual point, gap at these weights.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    weights : ndarray of shape (F,)
+        Kernel weights d.
+    alpha : ndarray of shape (n, T)
+        Coefficients.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, T)
+        K(d) alpha.
+    value : float
+        Objective.
+    gradient, image : ndarrays of shape (n, T)
+        Coefficients of the gradient, and K(d) times them.
+    dual : ndarray of shape (n, T)
+        The dual point: that of the scores, or ``lam alpha`` if it proves more.
+    gap : float
+        Objective minus the dual value with these weights.
+    """
+
+    def __init__(self, problem: SmoothProblem, weights: NDArray, alpha: Matrix):
+        self.problem, self.weights, self.alpha = problem, weights, alpha
+        self.scores = problem.scores(weights, alpha) if alpha.any() else np.zeros_like(alpha)
+        self._moved = True
+        self.differentiate()
+
+    def at(self, weights: NDArray) -> Point:
+        """The same coefficients at other weights."""
+        return Point(self.problem, weights, self.alpha)
+
+    def move_to(self, alpha: Matrix, scores: Matrix) -> None:
+        """Take over coefficients with their scores; ``differentiate`` has the rest."""
+        self.alpha, self.scores, self._moved = alpha, scores, True
+
+    def value_at(self, alpha: Matrix, scores: Matrix) -> float:
+        """Objective of coefficients with their scores."""
+        return 0.5 * self.problem.lam * float(np.vdot(alpha, scores)) + self.problem.loss.value(scores)
+
+    def differentiate(self) -> None:
+        """Compute objective, gradient and gap, where the point has moved: one product with the kernel."""
+        if not self._moved:
+            return
+        self._moved = False
+        problem, lam = self.problem, self.problem.lam
+        self.value = self.value_at(self.alpha, self.scores)
+        self.dual = -problem.loss.gradient(self.scores)
+        self.gradient = lam * self.alpha - self.dual
+        self.image = problem.scores(self.weights, self.gradient)
+        # K dual = lam K alpha - K gradient: no further product
+        norm = float(np.vdot(self.dual, lam * self.scores - self.image))
+        bound = problem.loss.dual_value(self.dual) - norm / (2.0 * lam)
+        # the coefficients themselves are a dual point, too, where they are within their bounds
+        other = problem.own_bound(self.alpha, self.scores)
+        if other > bound:
+            self.dual, bound = lam * self.alpha, other
+        self.gap = self.value - bound
+
+    def newton(self, max_products: int, precondition: Callable[[Matrix], Matrix] | None = None) -> Direction:
+        """Newton's direction by conjugate gradients in the norm of w; each iteration is one product with the kernel.
+
+        In coefficients the second derivative maps a to ``lam a + W K a``, W being that of the loss; ``precondition``
+        is an approximate inverse that is symmetric in the same norm.
+        """
+        problem, lam = self.problem, self.problem.lam
+        coef, scores = np.zeros_like(self.alpha), np.zeros_like(self.scores)
+        rest = -self.gradient
+
+        def conditioned() -> Direction:
+            guess = rest if precondition is None else precondition(rest)
+            return guess, problem.scores(self.weights, guess)
+
+        along, along_scores = (rest, -self.image) if precondition is None else conditioned()
+        square = first = float(np.vdot(rest, along_scores))
+        for _ in range(max_products):
+            if not square > CLOSE * first:
+                break
+            bent = lam * along + problem.loss.bend(self.scores, along_scores)
+            step = square / float(np.vdot(along_scores, bent))
+            coef, scores = coef + step * along, scores + step * along_scores
+            rest = rest - step * bent
+            guess, guess_scores = conditioned()
+            before, square = square, float(np.vdot(rest, guess_scores))
+            along, along_scores = guess + square / before * along, guess_scores + square / before * along_scores
+        return coef, scores
+
+    def search(self, directions: Sequence[Direction]) -> Direction:
+        """Move to the best point in the space of ``directions``, by Newton's method; returns the move.
+
+        Costs O(n T k²) for k directions, and no kernel.
+        """
+        keep = [d for d in directions if np.vdot(d[0], d[1]) > 0.0]
+        if not keep:
+            return np.zeros_like(self.alpha), np.zeros_like(self.scores)
+        size = [1.0 / np.sqrt(np.vdot(*d)) for d in keep]
+        coef = np.stack([s * a for s, (a, _) in zip(size, keep)])
+        images = np.stack([s * f for s, (_, f) in zip(size, keep)])
+        along = _minimise(self, coef, images)
+        move = np.tensordot(along, coef, axes=1), np.tensordot(along, images, axes=1)
+        self.move_to(self.alpha + move[0], self.scores + move[1])
+        return move
+
+
+def _minimise(point: Point, coef: NDArray, images: NDArray) -> NDArray[np.float64]:
+    """Coordinates of the best point ``alpha + Σ_j x_j coef_j``, where ``images_j`` are scores of ``coef_j``."""
+    problem, loss, k = point.problem, point.problem.loss, len(coef)
+    flat_images = images.reshape(k, -1)
+    gram = coef.reshape(k, -1) @ flat_images.T
+    gram = 0.5 * (gram + gram.T)
+    cross = flat_images @ point.alpha.ravel()
+    x = np.zeros(k)
+    value = point.value
+    for _ in range(20):
+        scores = point.scores + np.tensordot(x, images, axes=1)
+        slope = problem.lam * (cross + gram @ x) + flat_images @ loss.gradient(scores).ravel()
+        curvature = problem.lam * gram + loss.curvature(scores, images)
+        # directions that nearly coincide: the ridge decides between them
+        ridge = 1e-12 * np.trace(curvature) / k
+        step = -np.linalg.lstsq(curvature + ridge * np.eye(k), slope, rcond=1e-14)[0]
+        fall = float(slope @ step)
+        if not fall < 0.0:
+            break
+        t, new = 1.0, value
+        for _ in range(30):
+            trial = x + t * step
+            quadratic = float(np.vdot(point.alpha, point.scores) + 2.0 * cross @ trial + trial @ gram @ trial)
+            new = 0.5 * problem.lam * quadratic + loss.value(point.scores + np.tensordot(trial, images, axes=1))
+            if new <= value + 1e-4 * t * fall:
+                break
+            t *= 0.5
+        else:
+            break
+        x, done = x + t * step, value - new <= 1e-3 * (point.value - new)
+        value = new
+        if done:
+            break
+    return x
+
+
+class Memory:
+    """The last few moves at fixed weights, and what L-BFGS makes of them.
+
+    Parameters
+    ----------
+    length : int
+        Moves to keep.
+    """
+
+    def __init__(self, length: int):
+        self.length = length
+        self.moves: list[Direction] = []
+        self.turns: list[Direction] = []  # by how much each of them changed the gradient
+
+    def add(self, move: Direction) -> None:
+        """Remember a move."""
+        self.moves = [*self.moves, move][-self.length :]
+
+    def add_pair(self, move: Direction, point: Point) -> None:
+        """Remember a move that has just been made, and what it does to the gradient of ``point``."""
+        before = point.gradient, point.image
+        point.differentiate()
+        turn = point.gradient - before[0], point.image - before[1]
+        if np.vdot(move[0], turn[1]) > 0.0:
+            self.add(move)
+            self.turns = [*self.turns, turn][-self.length :]
+
+    def quasi_newton(self, gradient: Matrix, image: Matrix) -> Direction:
+        """The direction of L-BFGS with ``<a, b> = a'K b``: products with the kernel are those already made."""
+        coef, scores = gradient.copy(), image.copy()
+        shares = []
+        for move, turn in zip(reversed(self.moves), reversed(self.turns)):
+            rho = 1.0 / np.vdot(move[0], turn[1])
+            share = rho * np.vdot(move[0], scores)
+            coef, scores = coef - share * turn[0], scores - share * turn[1]
+            shares.append((rho, share))
+        if self.moves:
+            move, turn = self.moves[-1], self.turns[-1]
+            factor = np.vdot(move[0], turn[1]) / np.vdot(*turn)
+            coef, scores = factor * coef, factor * scores
+        for (rho, share), move, turn in zip(reversed(shares), self.moves, self.turns):
+            back = share - rho * np.vdot(turn[0], scores)
+            coef, scores = coef + back * move[0], scores + back * move[1]
+        return -coef, -scores
+
+    def renew(self, problem: SmoothProblem, weights: NDArray) -> None:
+        """Scores of the moves at other weights; curvature that was seen at the old ones is forgotten."""
+        if self.turns:
+            self.moves, self.turns = [], []
+        if self.moves:
+            columns = np.hstack([move[0] for move in self.moves])
+            images = np.split(problem.scores(weights, columns), len(self.moves), axis=1)
+            self.moves = [(move[0], image) for move, image in zip(self.moves, images)]

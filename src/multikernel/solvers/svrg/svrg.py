@@ -1,0 +1,293 @@
+"""Variance-reduced gradient descent on smooth ℓp-norm MKL, and L-BFGS on the same problem for reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.svrg import SmoothProblem, as_matrix
+from multikernel.problems.weight_sets import lp_norm
+from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.score_table import generator
+from multikernel.solvers.svrg.newton import AFFORDABLE, affordable, epoch_cost, smooth_newton, step_cost
+from multikernel.solvers.svrg.point import Memory, Point
+from multikernel.solvers.svrg.steps import epoch, largest_curvature
+
+# Share of the duality gap that weights held fixed may leave; epochs before they move all the same.
+SHARE_OF_GAP, MAX_EPOCHS = 0.3, 30
+# Weights stay above this share of the largest: one that is zero would stay zero.
+FLOOR = 1e-12
+# How step sizes change after an epoch that lowered the objective, and after one that did not.
+GROWTH, CUT = 1.3, 0.4
+# Steps that are remembered and searched together with the next one.
+MEMORY = 5
+# How many times as long as the closed form a move of the weights may be.
+LONGEST = 20.0
+# Products with the kernel that a Newton direction may cost, once epochs alone gain less than half.
+MAX_PRODUCTS = 100
+# Share of the gap that an epoch may leave before Newton directions come in where exact steps cannot be afforded.
+SLOW = 0.5
+# Newton steps that a problem takes about; epochs over which the pace is measured where they are exact, and where they
+# are not: then it must be the weights that creep.
+NEWTON_STEPS, FEWEST, PATIENCE = 10, 5, 30
+
+
+def svrg(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    random_state: Any = None,
+) -> None:
+    """Epochs of variance-reduced steps with help, weights in closed form between them; the monitor has the result.
+
+    As :func:`svrg_alone`, but
+
+    - what an epoch moved is one direction, the full gradient and the last few moves are others: the best point in the
+      space that they span costs O(n) to find, because all their scores are known. So the objective never rises while
+      weights are fixed;
+    - where epochs at their pace would take longer than Newton steps, because the condition is bad,
+      :func:`multikernel.solvers.svrg.newton.smooth_newton` goes on. Where its steps are not exact (several classes
+      with the softmax loss) or cannot be afforded, and an epoch gained less than half of the gap, Newton's direction
+      by conjugate gradients takes the place of the gradient.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    monitor : Monitor
+        Judges the solution whenever the weights are about to move.
+    start : (weights, alpha), optional
+        Where to start, instead of equal weights and zero.
+    max_iter : int
+        Largest number of epochs.
+    random_state : int, Generator or RandomState, optional
+        Order of the samples.
+    """
+    epochs = Epochs(problem, random_state)
+    exact = affordable(problem)
+    pace = Pace(problem, monitor) if step_cost(problem) <= AFFORDABLE else None
+    last: tuple[Point | None, float] = None, np.inf
+    slow = False
+
+    def advance(point: Point, memory: Memory) -> None:
+        nonlocal last, slow
+        moved, _ = epochs.next(point)
+        directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
+        slow = slow or (point is last[0] and point.gap > SLOW * last[1])
+        last = point, point.gap
+        by_products = slow and not exact
+        directions.append(point.newton(MAX_PRODUCTS) if by_products else (point.gradient, point.image))
+        memory.add(point.search(directions))
+
+    left = _alternate(problem, monitor, start, advance, max_iter, pace)
+    if left is not None:
+        smooth_newton(problem, monitor, left, max_iter=max_iter - monitor.history[-1]["epoch"])
+
+
+def svrg_alone(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    random_state: Any = None,
+) -> None:
+    """Epochs of variance-reduced steps and nothing else, weights in closed form between; the monitor has the result.
+
+    As in [AOJS16, alg. 1] an epoch holds the weights d fixed, and a kernel's step grows with its weight; but
+
+    - the step of kernel j is ``h d_j``, so that one alpha serves all kernels (see
+      :func:`multikernel.solvers.svrg.steps.epoch`), and an epoch is one pass over the samples in random order;
+    - h starts at 1/L, L bounding the curvature of any one sample; it grows after an epoch that lowered the objective,
+      and shrinks after one that did not, which is left out;
+    - weights move when the gap that they leave if held fixed is a share of the whole gap, see :class:`WeightSearch`.
+
+    Parameters
+    ----------
+    problem, monitor, start, max_iter, random_state
+        As for :func:`svrg`.
+    """
+    epochs = Epochs(problem, random_state)
+
+    def advance(point: Point, memory: Memory) -> None:
+        moved, lower = epochs.next(point)
+        if lower:
+            point.move_to(*moved)
+
+    _alternate(problem, monitor, start, advance, max_iter)
+
+
+class Epochs:
+    """Epochs over all samples in random order, with a step size that adapts.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    random_state : int, Generator or RandomState, optional
+        Order of the samples.
+    """
+
+    def __init__(self, problem: SmoothProblem, random_state: Any = None):
+        self.problem, self.rng = problem, generator(random_state)
+        self.size = 1.0  # of a step in units of 1 / L
+
+    def next(self, point: Point) -> tuple[tuple[NDArray, NDArray], bool]:
+        """Coefficients and scores after an epoch from ``point``, and whether they have a lower objective."""
+        problem = self.problem
+        curvature = largest_curvature(problem, point.weights)
+        step = min(self.size / (curvature + problem.lam), 0.5 / problem.lam)
+        moved = epoch(
+            problem, point.weights, point.alpha, point.scores, point.image - problem.lam * point.scores,
+            self.rng.permutation(len(problem.loss)), step,
+        )  # fmt: skip
+        lower = point.value_at(*moved) < point.value
+        self.size *= GROWTH if lower else CUT
+        return moved, lower
+
+
+class Pace:
+    """Tells when Newton steps promise to be quicker than the epochs that are left at their pace.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    monitor : Monitor
+        Knows the gap, and its goal.
+    """
+
+    def __init__(self, problem: SmoothProblem, monitor: Monitor):
+        self.monitor = monitor
+        self.stretch = FEWEST if problem.loss.separable else PATIENCE  # over which the pace is measured
+        self.worth = max(NEWTON_STEPS * step_cost(problem) / epoch_cost(problem), 2 * self.stretch)
+        self._seen: list[tuple[int, float]] = []
+
+    def too_slow(self, count: int) -> bool:
+        """Whether to leave, after ``count`` epochs."""
+        gap = max(self.monitor.certificate.relative_gap, 1e-300)
+        self._seen.append((count, gap))
+        earlier = [(c, g) for c, g in self._seen if c <= count - self.stretch]
+        if not earlier:
+            return False
+        since, before = earlier[-1]
+        fall = np.log(before / gap) / (count - since)  # of the logarithm, an epoch
+        return np.log(gap / self.monitor.tol) > self.worth * max(fall, 0.0)
+
+
+def lbfgs(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None = None,
+    *,
+    max_iter: int = 1000,
+    random_state: Any = None,
+) -> None:
+    """L-BFGS while weights are fixed, weights in closed form between; the monitor has the result.
+
+    It is deterministic. An iteration costs one product with the combined kernel.
+
+    Parameters
+    ----------
+    problem, monitor, start
+        As for :func:`svrg`.
+    max_iter : int
+        Largest number of iterations.
+    random_state : None
+        Not used.
+    """
+
+    def advance(point: Point, memory: Memory) -> None:
+        memory.add_pair(point.search([memory.quasi_newton(point.gradient, point.image)]), point)
+
+    _alternate(problem, monitor, start, advance, max_iter)
+
+
+def _alternate(
+    problem: SmoothProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None,
+    advance: Callable[[Point, Memory], None],
+    max_iter: int,
+    pace: Pace | None = None,
+) -> tuple[NDArray, NDArray] | None:
+    """``advance`` until the gap at these weights is small beside the whole, then move the weights.
+
+    Returns where it stands if ``pace`` says that this takes too long, None if it is over.
+    """
+    weights, alpha = problem.start() if start is None else (np.array(start[0]), as_matrix(start[1]))
+    search = WeightSearch(problem, weights)
+    point, memory = Point(problem, search.weights, alpha), Memory(MEMORY)
+    goal, since = np.inf, 0
+    for count in range(1, max_iter + 1):
+        try:
+            advance(point, memory)
+            point.differentiate()
+        except OutOfTime as end:
+            end.reached = point.weights, point.alpha
+            raise
+        since += 1
+        if point.gap > goal and since < MAX_EPOCHS and count < max_iter:
+            continue
+        monitor.notes = {"epoch": count, "passes": problem.passes}
+        if monitor(point.weights, point.alpha) or count == max_iter:
+            return None
+        if pace is not None and pace.too_slow(count):
+            return point.weights, point.alpha
+        gap = max(monitor.history[-1]["gap"], monitor.tol * abs(point.value))
+        moved = search.next(problem.squares(point.dual), point.value)
+        if not np.array_equal(moved, point.weights):
+            point = point.at(moved)
+            memory.renew(problem, moved)
+        goal, since = search.share * gap, 0
+    return None
+
+
+class WeightSearch:
+    """Moves of the weights: the closed form [AOJS16, eq. (2)], and further the same way while that pays.
+
+    For fixed w the best weights are ``d_j ∝ ‖w_j‖^(2/(p+1))``, which cannot raise the objective, but near p = 1 gets
+    to the optimum slowly. So a move in log d is made ``length`` times as long; the length grows while the objective
+    falls; when it rises the search goes back to the weights before, looks at them closely, and makes shorter moves.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    weights : ndarray of shape (F,)
+        Where to start.
+    """
+
+    def __init__(self, problem: SmoothProblem, weights: NDArray):
+        self.problem = problem
+        self.weights = self._inside(weights)
+        self.length = 1.0
+        p = problem.weight_set.p
+        # where norms do not depend on the weights, so long a move arrives at once
+        self.longest = LONGEST if p == 1.0 else min((p + 1.0) / (p - 1.0), LONGEST)
+        self.share = SHARE_OF_GAP  # of the whole gap that the inner problem may leave
+        self._best: tuple[float, NDArray] | None = None
+
+    def _inside(self, weights: NDArray) -> NDArray[np.float64]:
+        """Weights on the boundary of their set, none of them below the floor."""
+        if self.problem.weight_set.is_box:
+            return np.ones(len(weights))
+        weights = np.maximum(weights, FLOOR * max(weights.max(initial=0.0), np.finfo(float).tiny))
+        return weights / lp_norm(weights, self.problem.weight_set.p)
+
+    def next(self, squares: NDArray, value: float) -> NDArray[np.float64]:
+        """Weights to go on with, given ``‖θ_j‖²`` of the dual point and the objective at the present ones."""
+        if self.problem.weight_set.is_box or not squares.any():
+            return self.weights
+        if self._best is not None and value > self._best[0]:
+            self.length, self.share = max(0.4 * self.length, 1.0), 0.5 * self.share
+            self.weights, self._best = self._best[1], None
+            return self.weights  # and look at them more closely before the next move
+        self._best = value, self.weights
+        self.length, self.share = min(1.3 * self.length, self.longest), min(1.5 * self.share, SHARE_OF_GAP)
+        closed_form = self._inside(self.problem.weight_set.weights(self.weights * np.sqrt(squares)))
+        step = np.clip(self.length * np.log(closed_form / self.weights), -10.0, 10.0)
+        self.weights = self._inside(self.weights * np.exp(step))
+        return self.weights

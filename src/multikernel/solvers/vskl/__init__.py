@@ -1,0 +1,1 @@
+"""Solvers of VSKL: kernels in groups."""

@@ -1,0 +1,445 @@
+"""C-SVM, box SVM and ν-SVM as inner problems: their duals solved, certified, and warm-started.
+
+Everywhere ``alpha`` are the signed dual coefficients (y∘α of the papers), so that the quadratic form of the
+objective is ``alpha @ K @ alpha`` and scores are ``K @ alpha``.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from multikernel.problems.certificate import Certificate
+from multikernel.runtime.blas import one_blas_thread
+from multikernel.svm.decomposition import Decomposition
+from multikernel.svm.feasible import fill_sum, weighted_quantile
+from multikernel.svm.operators import DenseOperator, KernelOperator, as_operator, is_finite, without_offset
+from multikernel.svm.qp import BoxProblem
+
+Vector = NDArray[np.float64]
+
+# Variables in a working set of a kernel that is not in memory: a block of 2,000 squared is 32 MB.
+WORKING_SIZE = 2000
+# Samples of a class that can stand for all of it.
+FEWEST = 20
+
+
+class _SVM:
+    """What the SVMs share: bounds, feasibility, and the run of the solver."""
+
+    signs: Vector
+    upper: Vector  # bound on |alpha|, shape (n,)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, used or not."""
+        return len(self.signs)
+
+    @cached_property
+    def problem(self) -> BoxProblem:
+        """The quadratic program in alpha."""
+        raise NotImplementedError
+
+    def start(self) -> Vector:
+        """A feasible alpha for a cold start."""
+        return np.zeros(self.n_samples)
+
+    def sample(self, rows: NDArray[np.intp]) -> Self | None:
+        """The SVM of some of the samples, which stand for all of their class; None if a class has too few there."""
+        other = copy.copy(self)
+        other.__dict__.pop("problem", None)
+        other.signs, other.upper = self.signs[rows], self.upper[rows]
+        for sign in (-1.0, 1.0):
+            everywhere, here = self.upper[self.signs == sign], other.upper[other.signs == sign]
+            if np.count_nonzero(here) < min(FEWEST, int(np.count_nonzero(everywhere))):
+                return None
+            if len(here):
+                other.upper[other.signs == sign] *= everywhere.sum() / here.sum()
+        return other
+
+    def linear(self, alpha: Vector) -> float:
+        """Linear part of the dual objective."""
+        return float(self.problem.p @ alpha)
+
+    def certificate(self, scores: Vector, alpha: Vector) -> Certificate:
+        """Primal and dual value at ``alpha``, with ``scores = K @ alpha``."""
+        raise NotImplementedError
+
+    def repair(self, alpha: ArrayLike) -> Vector:
+        """A feasible point near ``alpha``: entries are clipped, then the free ones take up what sums lack."""
+        return self.problem.feasible(self._checked(alpha, "alpha"))
+
+    def violation(self, alpha: ArrayLike) -> float:
+        """Largest distance of ``alpha`` from its bounds and sums; 0.0 where a sum is right to rounding."""
+        alpha, problem = self._checked(alpha, "alpha"), self.problem
+        worst = float(np.maximum(problem.lo - alpha, alpha - problem.hi).max(initial=0.0))
+        rounding = 64 * np.finfo(float).eps * float(np.abs(alpha).sum())
+        for group, total in zip(problem.groups, problem.totals):
+            distance = abs(float(alpha[group].sum()) - total)
+            worst = max(worst, distance if distance > rounding else 0.0)
+        return worst
+
+    def solve(
+        self,
+        K: NDArray | KernelOperator,
+        warm: ArrayLike | None = None,
+        *,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        monitor: Callable[[Vector], bool] | None = None,
+        working_size: int | None = None,
+        warn: bool = True,
+    ) -> tuple[float, Vector]:
+        """Solve the dual on the kernel ``K``.
+
+        Parameters
+        ----------
+        K : ndarray of shape (n, n) or kernel operator
+            Symmetric positive semi-definite; float32 stays float32. For a kernel that does not fit in
+            memory, anything with the methods of :class:`~multikernel.svm.operators.KernelOperator`.
+        warm : array-like of shape (n,), optional
+            Where to start: any alpha, repaired if it is not feasible.
+        tol : float
+            Relative duality gap to reach.
+        max_iter : int
+            Largest number of bursts (a few working sets each).
+        monitor : callable, optional
+            Called with alpha after each burst; True stops. A run started from that alpha goes on as this one
+            would have.
+        working_size : int, optional
+            Largest working set; by default all variables for an array, 2,000 for an operator.
+        warn : bool
+            Whether to warn when ``tol`` was not reached; a caller that judges the result itself need not.
+
+        Returns
+        -------
+        value : float
+            Dual objective.
+        alpha : ndarray of shape (n,)
+            Feasible signed dual coefficients.
+
+        Raises
+        ------
+        OutOfTime
+            With the alpha that was reached.
+        """
+        if not 0.0 < tol < np.inf:
+            raise ValueError(f"tol = {tol!r} must be a positive, finite number: the relative duality gap to reach.")
+        operator = as_operator(K)
+        if operator.shape != (self.n_samples, self.n_samples):
+            raise ValueError(
+                f"The kernel has shape {operator.shape}, but there are {self.n_samples} labels. "
+                "Pass the kernel among the training samples only."
+            )
+        if working_size is None:
+            working_size = self.n_samples if isinstance(operator, DenseOperator) else WORKING_SIZE
+        stopped = []
+
+        def watch(alpha: Vector) -> bool:
+            stopped.append(monitor is not None and bool(monitor(alpha)))
+            return stopped[-1]
+
+        start = self.start() if warm is None else self._checked(warm, "warm")
+        with one_blas_thread():
+            alpha, scores, gap = self._decomposition(operator, tol, working_size).solve(start, max_iter, watch)
+            if gap > tol and not any(stopped) and len(stopped) < max_iter and self.problem.groups:
+                # stuck: if that is because the samples lie far from the origin, the kernel about their mean helps
+                centred = self._decomposition(without_offset(operator), tol, working_size)
+                alpha, _, _ = centred.solve(alpha, max_iter - len(stopped), watch)
+                scores = operator.matvec(alpha)
+                gap = self._gap(scores, alpha, float(np.max(operator.diagonal(), initial=0.0)))
+        if not (np.isfinite(gap) and (gap <= tol or is_finite(operator))):
+            raise ValueError("The kernel has entries that are not finite, or too large to add up. Clean or scale it.")
+        if warn and gap > tol and not any(stopped):
+            self._warn(gap, tol, len(stopped), max_iter)
+        return self.linear(alpha) - 0.5 * float(alpha @ scores), alpha
+
+    def _gap(self, scores: Vector, alpha: Vector, largest: float) -> float:
+        """Relative duality gap; ``largest`` is the largest entry of the kernel's diagonal."""
+        return self.certificate(scores, alpha).relative_gap
+
+    def _decomposition(self, operator: KernelOperator, tol: float, working_size: int) -> Decomposition:
+        largest = float(np.max(operator.diagonal(), initial=0.0))
+        return Decomposition(
+            operator,
+            self.problem,
+            lambda scores, alpha: self._gap(scores, alpha, largest),
+            tol=tol,
+            working_size=working_size,
+        )
+
+    def _warn(self, gap: float, tol: float, bursts: int, max_iter: int) -> None:
+        if bursts >= max_iter:
+            advice = f"Raise max_iter (now {max_iter}), or tol, or lower C."
+        else:
+            advice = "Rounding stops it there: raise tol, use a float64 kernel, or scale the kernel."
+        warnings.warn(
+            f"{type(self).__name__} stopped at a relative duality gap of {gap:.1e} after {bursts} bursts; "
+            f"tol is {tol:.1e}. {advice}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _checked(self, alpha: ArrayLike, name: str) -> Vector:
+        alpha = np.asarray(alpha, dtype=np.float64)
+        if alpha.shape != (self.n_samples,):
+            raise ValueError(f"{name} has shape {alpha.shape}, expected ({self.n_samples},): one number a sample.")
+        if not np.isfinite(alpha).all():
+            raise ValueError(f"{name} has {int((~np.isfinite(alpha)).sum())} entries that are not finite.")
+        return alpha
+
+
+class CSVM(_SVM):
+    """Soft-margin SVM with or without a bias, in its dual.
+
+        maximise  signs'α − ½ α'Kα   subject to   0 ≤ signs_i α_i ≤ C_i,   Σ α_i = 0 (with bias)
+
+    Its primal is ½‖w‖² + Σ C_i max(0, 1 − signs_i (w·φ(x_i) + bias)), with w = Σ α_i φ(x_i).
+
+    Parameters
+    ----------
+    signs : array-like of shape (n,)
+        −1 or +1; 0 for a sample that is not used.
+    C : float
+        Price of an error.
+    sample_weight : array-like of shape (n,), optional
+        C_i = C · sample_weight_i · class weight. Zero takes the sample out.
+    class_weight : mapping from −1 and +1 to float, or "balanced", optional
+        Factor of each class; "balanced" makes both classes weigh the same.
+    bias : bool
+        Whether the decision function has a constant term.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.svm.binary import CSVM
+    >>> svm = CSVM([-1, 1], C=10.0)
+    >>> value, alpha = svm.solve(np.eye(2))
+    >>> value, alpha
+    (1.0, array([-1.,  1.]))
+    >>> svm.certificate(np.eye(2) @ alpha, alpha).gap
+    0.0
+    """
+
+    def __init__(
+        self,
+        signs: ArrayLike,
+        C: float = 1.0,
+        *,
+        sample_weight: ArrayLike | None = None,
+        class_weight: Mapping[int, float] | str | None = None,
+        bias: bool = True,
+    ):
+        self.signs = _one_label(checked_signs(signs))
+        if not (np.isfinite(C) and C > 0):
+            raise ValueError(f"C must be a positive number, got {C!r}.")
+        self.C, self.bias = float(C), bool(bias)
+        weight = sample_weights(self.signs, sample_weight, class_weight)
+        self.upper = self.C * weight
+
+    @cached_property
+    def problem(self) -> BoxProblem:
+        """The quadratic program in alpha: one group if there is a bias."""
+        ends = self.signs * self.upper
+        groups: tuple[Any, ...] = (np.arange(self.n_samples),) if self.bias else ()
+        return BoxProblem(self.signs, np.minimum(ends, 0.0), np.maximum(ends, 0.0), groups, (0.0,) * len(groups))
+
+    def intercept(self, scores: Vector, alpha: Vector | None = None) -> float:
+        """The bias with the least loss for these scores: exact, the middle where several are; 0.0 without bias."""
+        if not self.bias:
+            return 0.0
+        # sample i starts or stops losing at bias = signs_i − scores_i, where the slope of the loss rises by C_i
+        return weighted_quantile(self.signs - scores, self.upper, float(self.upper[self.signs > 0].sum()))
+
+    def certificate(self, scores: Vector, alpha: Vector) -> Certificate:
+        """Primal value with the best bias, and dual value, at a feasible ``alpha`` with ``scores = K @ alpha``.
+
+        Where the scores separate the classes, w scaled until its margin is one is a second primal point, and
+        the better of the two counts: for a very large C the first is spoilt by rounding.
+        """
+        squared_norm = max(float(alpha @ scores), 0.0)
+        losses = np.maximum(1.0 - self.signs * (scores + self.intercept(scores)), 0.0)
+        primal = 0.5 * squared_norm + float(self.upper @ losses)
+        dual = self.linear(alpha) - 0.5 * squared_norm
+        margin = self._separation(scores)
+        if margin > 0.0:
+            separating = 0.5 * squared_norm / margin / margin
+            # on a kernel that is nearly constant both are rounding errors: no primal value lies below a dual one
+            primal = min(primal, separating) if separating >= (1.0 - 1e-9) * dual else primal
+        return Certificate(primal=primal, dual=dual)
+
+    def _separation(self, scores: Vector) -> float:
+        """Smallest distance of a used sample from the wrong side, with the bias that makes it largest."""
+        used = self.upper > 0.0
+        positive = scores[used & (self.signs > 0)].min(initial=np.inf)
+        negative = scores[used & (self.signs < 0)].max(initial=-np.inf)
+        margin = 0.5 * (positive - negative) if self.bias else min(positive, -negative)
+        return float(margin) if np.isfinite(margin) else 0.0
+
+
+class NuSVM(_SVM):
+    """ν-SVM in the scaling of [GMSB11, eq. (3.17)].
+
+        maximise  −½ α'Kα   subject to   0 ≤ signs_i α_i ≤ weight_i / n,   Σ α_i = 0,   Σ |α_i| ≥ ν
+
+    The last constraint holds with equality at a solution, so each class sums to ν/2. The primal is
+    ½‖w‖² − νρ + Σ (weight_i / n) max(0, ρ − signs_i (w·φ(x_i) + bias)).
+
+    Parameters
+    ----------
+    signs : array-like of shape (n,)
+        −1 or +1; 0 for a sample that is not used.
+    nu : float
+        Bound on the share of margin errors, and on the share of support vectors; at most twice the weight
+        of the smaller class.
+    sample_weight, class_weight
+        As for :class:`CSVM`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.svm.binary import NuSVM
+    >>> NuSVM([-1, 1, 1, -1], nu=0.5).solve(np.eye(4))
+    (-0.03125, array([-0.125,  0.125,  0.125, -0.125]))
+    """
+
+    def __init__(
+        self,
+        signs: ArrayLike,
+        nu: float = 0.5,
+        *,
+        sample_weight: ArrayLike | None = None,
+        class_weight: Mapping[int, float] | str | None = None,
+    ):
+        self.signs = _one_label(checked_signs(signs))
+        self.nu = float(nu)
+        used = max(int(np.count_nonzero(self.signs)), 1)
+        self.upper = sample_weights(self.signs, sample_weight, class_weight) / used
+        largest = 2.0 * min(self.upper[self.signs > 0].sum(), self.upper[self.signs < 0].sum())
+        if not 0.0 < self.nu <= largest * (1 + 1e-12):
+            raise ValueError(
+                f"nu = {nu} is not feasible: it must be positive and at most {largest:.6g}, twice the weight of the "
+                "smaller class. Lower nu, or weight that class up."
+            )
+        self.nu = min(self.nu, float(largest))
+
+    @cached_property
+    def problem(self) -> BoxProblem:
+        """The quadratic program in alpha: a group a class."""
+        ends = self.signs * self.upper
+        groups = (np.flatnonzero(self.signs > 0), np.flatnonzero(self.signs <= 0))
+        totals = (0.5 * self.nu, -0.5 * self.nu)
+        return BoxProblem(np.zeros(self.n_samples), np.minimum(ends, 0.0), np.maximum(ends, 0.0), groups, totals)
+
+    def start(self) -> Vector:
+        """The first samples of each class at their bounds, until the class has its sum."""
+        alpha, problem = np.zeros(self.n_samples), self.problem
+        for group, total in zip(problem.groups, problem.totals):
+            alpha[group] = fill_sum(problem.lo[group], problem.hi[group], total)
+        return alpha
+
+    def _margins(self, scores: Vector) -> tuple[float, float]:
+        """ρ − bias and ρ + bias: each class has a best one of its own."""
+        positive, negative = self.signs > 0, self.signs < 0
+        return (
+            weighted_quantile(scores[positive], self.upper[positive], 0.5 * self.nu),
+            weighted_quantile(-scores[negative], self.upper[negative], 0.5 * self.nu),
+        )
+
+    def margin(self, scores: Vector, alpha: Vector | None = None) -> float:
+        """The best ρ for these scores."""
+        above, below = self._margins(scores)
+        return 0.5 * (above + below)
+
+    def intercept(self, scores: Vector, alpha: Vector | None = None) -> float:
+        """The best bias for these scores."""
+        above, below = self._margins(scores)
+        return 0.5 * (below - above)
+
+    def certificate(self, scores: Vector, alpha: Vector) -> Certificate:
+        """Primal value with the best ρ and bias, and dual value, at a feasible ``alpha``."""
+        squared_norm = max(float(alpha @ scores), 0.0)
+        margin, bias = self.margin(scores), self.intercept(scores)
+        losses = np.maximum(margin - self.signs * (scores + bias), 0.0)
+        primal = 0.5 * squared_norm - self.nu * margin + float(self.upper @ losses)
+        return Certificate(primal=primal, dual=-0.5 * squared_norm)
+
+    def _gap(self, scores: Vector, alpha: Vector, largest: float) -> float:
+        """Relative duality gap, zero where it is below rounding.
+
+        Where the classes' reduced hulls meet the optimum is 0, and no gap is small relative to that.
+        """
+        certificate = self.certificate(scores, alpha)
+        return 0.0 if certificate.gap <= self.rounding(largest) else certificate.relative_gap
+
+    def rounding(self, largest: float) -> float:
+        """What values may differ by for nothing; ``largest`` is the largest entry of the kernel's diagonal."""
+        return 8 * np.finfo(float).eps * self.nu**2 * largest
+
+
+def checked_signs(signs: ArrayLike) -> NDArray[np.float64]:
+    """Signs as float64, after a check that they are −1, 0 or +1."""
+    signs = np.asarray(signs, dtype=np.float64)
+    if signs.ndim not in (1, 2) or signs.size == 0:
+        raise ValueError(
+            f"signs has shape {signs.shape}, expected (n,), or (n, T), with at least one sample and label."
+        )
+    wrong = ~np.isin(signs, (-1.0, 0.0, 1.0))
+    if wrong.any():
+        raise ValueError(
+            f"signs has {int(wrong.sum())} entries that are not -1, 0 or +1, the first {signs[wrong][0]!r}. "
+            "Map labels to signs first."
+        )
+    return signs
+
+
+def _one_label(signs: NDArray[np.float64]) -> Vector:
+    """The signs, if they are those of one label."""
+    if signs.ndim != 1:
+        raise ValueError(
+            f"signs has shape {signs.shape}, expected (n,): one sign a sample. Pass one column, or use LabelSVMs."
+        )
+    return signs
+
+
+def sample_weights(
+    signs: Vector, sample_weight: ArrayLike | None, class_weight: Mapping[int, float] | str | None
+) -> Vector:
+    """Weight of each sample: its own times its class's; zero where the sign is zero."""
+    weight = np.abs(signs)
+    if sample_weight is not None:
+        given = np.asarray(sample_weight, dtype=np.float64)
+        if given.shape != signs.shape:
+            raise ValueError(f"sample_weight has shape {given.shape}, expected {signs.shape}.")
+        if not (np.isfinite(given).all() and (given >= 0.0).all()):
+            raise ValueError("sample_weight has entries that are negative or not finite.")
+        weight = weight * given
+    if class_weight is None:
+        return weight
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f'class_weight is {class_weight!r}; give "balanced" or a mapping from -1 and +1.')
+        sums = {s: max(float(weight[signs == s].sum()), 1e-300) for s in (-1, 1)}
+        class_weight = {s: 0.5 * weight.sum() / sums[s] for s in (-1, 1)}
+    else:
+        _check_class_weight(class_weight)
+    return weight * np.where(signs > 0, class_weight.get(1, 1.0), class_weight.get(-1, 1.0))
+
+
+def _check_class_weight(class_weight: Any) -> None:
+    """Refuse anything but a mapping from -1 and +1 to finite numbers of at least 0."""
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f'class_weight is {class_weight!r}; give "balanced" or a mapping from -1 and +1.')
+    for key, factor in class_weight.items():
+        if key not in (-1, 1):
+            raise ValueError(f"class_weight has the key {key!r}; the classes are -1 and +1.")
+        if not isinstance(factor, numbers.Real) or not 0.0 <= float(factor) < np.inf:
+            raise ValueError(f"class_weight[{key!r}] is {factor!r}; it must be a finite number, 0 or more.")

@@ -1,0 +1,224 @@
+"""An interior-point method for the quadratic program of the SVMs, for kernels on which SMO crawls.
+
+Kernels of low rank with a large C (a linear kernel, many duplicates) make SMO and active-set steps take one
+tiny step after another; the number of interior-point steps hardly depends on either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrs, dpstrf
+
+from multikernel.runtime.clock import check
+from multikernel.svm.ridge import cholesky
+
+Vector = NDArray[np.float64]
+
+MOST_STEPS = 80
+
+
+class ShiftedKernel:
+    """Solves (K + diag(d)) x = r for many d: by a Cholesky factor, or through a factor of low rank.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Symmetric positive semi-definite.
+    """
+
+    def __init__(self, K: NDArray):
+        self.K = K.astype(np.float64, order="F")
+        self.L = low_rank_factor(self.K)
+
+    def times(self, b: NDArray) -> NDArray:
+        """K @ b."""
+        return self.K @ b if self.L is None else self.L @ (self.L.T @ b)
+
+    def factor(self, d: Vector) -> None:
+        """Prepare solves with the diagonal ``d > 0``."""
+        self.d = d
+        if self.L is not None:
+            self.scaled = self.L / d[:, None]
+            core = self.L.T @ self.scaled
+            core[np.diag_indices_from(core)] += 1.0
+            self.cholesky = _cholesky(core)
+        else:
+            shifted = self.K.copy(order="F")
+            shifted[np.diag_indices_from(shifted)] += d
+            self.cholesky = _cholesky(shifted)
+
+    def solve(self, r: NDArray) -> NDArray:
+        """x with (K + diag(d)) x = r, r of shape (m, k), refined once against rounding."""
+        x = self._solve(r)
+        return x + self._solve(r - self.times(x) - self.d[:, None] * x)
+
+    def _solve(self, r: NDArray) -> NDArray:
+        if self.L is None:
+            return dpotrs(self.cholesky, r, lower=1)[0]
+        inner = dpotrs(self.cholesky, self.scaled.T @ r, lower=1)[0]
+        return r / self.d[:, None] - self.scaled @ inner
+
+
+def low_rank_factor(K: NDArray) -> NDArray | None:
+    """L with K = LL' to rounding, by pivoted Cholesky; None if that has more than a quarter of the columns."""
+    m = len(K)
+    largest = float(K.diagonal().max(initial=0.0))
+    if m < 40 or largest <= 0.0:
+        return None
+    factor, pivots, rank, _ = dpstrf(K, lower=1, tol=1e-14 * largest)
+    if rank > m // 4:
+        return None
+    L = np.empty((m, rank))
+    L[pivots - 1] = np.tril(factor[:, :rank])
+    return L
+
+
+def _cholesky(A: NDArray) -> NDArray:
+    """Lower Cholesky factor of A, with the least ridge that makes it succeed; LinAlgError for want of one."""
+    ridge, size = 0.0, float(np.trace(A)) / len(A)
+    while np.isfinite(size) and ridge <= size:
+        shifted = A.copy(order="F")
+        shifted[np.diag_indices_from(shifted)] += ridge
+        factor, failed = cholesky(shifted)
+        if not failed:
+            return factor
+        ridge = max(100.0 * ridge, 1e-15 * size, np.finfo(float).tiny)
+    raise np.linalg.LinAlgError("the kernel is not positive semi-definite")
+
+
+@dataclass
+class _Iterate:
+    """Point, multipliers of the sums, and multipliers of the two bounds (positive)."""
+
+    b: Vector
+    sums: Vector
+    below: Vector
+    above: Vector
+
+    def moved(self, t: float, step: _Iterate) -> _Iterate:
+        return _Iterate(
+            self.b + t * step.b, self.sums + t * step.sums, self.below + t * step.below, self.above + t * step.above
+        )
+
+
+class _Path:
+    """Newton's equations of the central path of one quadratic program."""
+
+    def __init__(self, kernel: ShiftedKernel, p: Vector, lo: Vector, hi: Vector, groups: NDArray, totals: Vector):
+        self.kernel, self.p, self.lo, self.hi, self.groups, self.totals = kernel, p, lo, hi, groups, totals
+
+    def start(self) -> _Iterate:
+        b = 0.5 * (self.lo + self.hi)
+        size = 1.0 + float(np.abs(self.kernel.times(b) - self.p).max())
+        return _Iterate(b, np.zeros(self.groups.shape[1]), np.full(len(b), size), np.full(len(b), size))
+
+    def set_point(self, at: _Iterate) -> float:
+        """Factor the equations at a point; return its complementarity relative to the objective's value."""
+        self.at, self.below, self.above = at, at.b - self.lo, self.hi - at.b
+        product = self.kernel.times(at.b)
+        self.residual = product - self.p + self.groups @ at.sums - at.below + at.above
+        self.lacking = self.groups.T @ at.b - self.totals
+        self.complementarity = float(self.below @ at.below + self.above @ at.above)
+        return self.complementarity / max(abs(float(self.p @ at.b - 0.5 * at.b @ product)), 1e-300)
+
+    def factor(self) -> None:
+        self.kernel.factor(self.at.below / self.below + self.at.above / self.above)
+        self.spread = self.kernel.solve(self.groups) if self.groups.shape[1] else self.groups
+
+    def direction(self, push_below: Vector, push_above: Vector) -> _Iterate:
+        """Newton step that changes room * multiplier by the two pushes, to first order."""
+        right = -self.residual + push_below / self.below - push_above / self.above
+        b = self.kernel.solve(right[:, None])[:, 0]
+        sums = np.linalg.lstsq(self.groups.T @ self.spread, self.groups.T @ b + self.lacking, rcond=None)[0]
+        b = b - self.spread @ sums
+        at = self.at
+        return _Iterate(b, sums, (push_below - at.below * b) / self.below, (push_above + at.above * b) / self.above)
+
+    def longest(self, step: _Iterate) -> float:
+        """Longest step, up to one, that keeps rooms and multipliers positive."""
+        pairs = (
+            (self.below, step.b),
+            (self.above, -step.b),
+            (self.at.below, step.below),
+            (self.at.above, step.above),
+        )
+        return min(1.0, *(float((room[d < 0] / -d[d < 0]).min(initial=np.inf)) for room, d in pairs))
+
+    def step(self) -> _Iterate:
+        """Mehrotra's step: where a plain Newton step would lead decides how much to centre and to correct."""
+        self.factor()
+        at, mean = self.at, self.complementarity / (2 * len(self.p))
+        plain = self.direction(-self.below * at.below, -self.above * at.above)
+        t = self.longest(plain)
+        reached = at.moved(t, plain)
+        left = float((reached.b - self.lo) @ reached.below + (self.hi - reached.b) @ reached.above)
+        centre = mean * (max(left, 0.0) / self.complementarity) ** 3
+        step = self.direction(
+            centre - self.below * at.below - plain.b * plain.below,
+            centre - self.above * at.above + plain.b * plain.above,
+        )
+        return at.moved(0.995 * self.longest(step), step)
+
+
+def interior_point(
+    K: NDArray, p: Vector, lo: Vector, hi: Vector, groups: NDArray, totals: Vector, *, tol: float = 1e-9
+) -> tuple[Vector, Vector]:
+    """Minimise ½ b'Kb − p'b over lo ≤ b ≤ hi, groups'b = totals, by Mehrotra's predictor-corrector.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Symmetric positive semi-definite.
+    p, lo, hi : ndarray of shape (m,)
+        Linear term and bounds, lo < hi.
+    groups : ndarray of shape (m, k)
+        Indicators of the groups whose sums are fixed; k may be 0.
+    totals : ndarray of shape (k,)
+        The sums.
+    tol : float
+        Complementarity relative to the objective at which to stop.
+
+    Returns
+    -------
+    inside, snapped : ndarray of shape (m,)
+        A point strictly inside the box, and the same with the entries at their bounds where the multipliers say
+        so; the sums of the second are for the caller to settle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.svm.interior import interior_point
+    >>> bounds = np.array([0.0, -5.0]), np.array([5.0, 0.0])
+    >>> inside, _ = interior_point(np.eye(2), np.array([1.0, -1.0]), *bounds, np.ones((2, 1)), np.zeros(1))
+    >>> inside.round(6)
+    array([ 1., -1.])
+    """
+    path = _Path(ShiftedKernel(K), p, lo, hi, groups, totals)
+    at = path.start()
+    for _ in range(MOST_STEPS):
+        check()
+        if path.set_point(at) <= tol:
+            break
+        try:
+            following = path.step()
+        except np.linalg.LinAlgError:  # not a convex problem: what was reached is still a feasible point
+            break
+        inside = (following.b > lo) & (following.b < hi) & (following.below > 0) & (following.above > 0)
+        if not inside.all():  # rounding: no room left to move in
+            break
+        at = following
+    return at.b, _snapped(at, lo, hi)
+
+
+def _snapped(at: _Iterate, lo: Vector, hi: Vector) -> Vector:
+    """At a bound where the room is small and the multiplier large, each against its own typical size."""
+    size = max(float(np.minimum(at.b - lo, hi - at.b).max()), 1e-300)
+    force = max(float(np.maximum(at.below, at.above).max()), 1e-300)
+    b = at.b.copy()
+    at_lo = (at.b - lo) / size < 1e-3 * at.below / force
+    at_hi = (hi - at.b) / size < 1e-3 * at.above / force
+    b[at_lo], b[at_hi] = lo[at_lo], hi[at_hi]
+    return b

@@ -1,0 +1,144 @@
+"""Many binary SVMs on one kernel, one a label, solved on all cores."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multikernel.problems.certificate import Certificate
+from multikernel.runtime.blas import one_blas_thread
+from multikernel.runtime.threads import map_threads
+from multikernel.svm.binary import CSVM, NuSVM, checked_signs
+from multikernel.svm.operators import DenseOperator, KernelOperator
+
+Vector = NDArray[np.float64]
+
+
+class LabelSVMs:
+    """T independent SVMs that share a kernel.
+
+    Parameters
+    ----------
+    signs : array-like of shape (n, T)
+        −1, +1, or 0 where a sample is not used for a label.
+    C : float
+        Price of an error.
+    sample_weight : array-like of shape (n,), optional
+        Factor of C for each sample.
+    class_weight : mapping or "balanced", optional
+        As for :class:`~multikernel.svm.binary.CSVM`, label by label.
+    bias : bool
+        Whether the decision functions have constant terms.
+    nu : float, optional
+        If given, the SVMs are ν-SVMs, with a bias, and C is not used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.svm.labels import LabelSVMs
+    >>> values, alpha = LabelSVMs([[-1, 1], [1, -1]], C=10.0).solve(np.eye(2))
+    >>> values
+    array([1., 1.])
+    """
+
+    def __init__(
+        self,
+        signs: ArrayLike,
+        C: float = 1.0,
+        *,
+        sample_weight: ArrayLike | None = None,
+        class_weight: Mapping[int, float] | str | None = None,
+        bias: bool = True,
+        nu: float | None = None,
+    ):
+        self.signs = checked_signs(signs)
+        if self.signs.ndim != 2:
+            raise ValueError(f"signs has shape {self.signs.shape}, expected (n, T): a column a label.")
+        common: dict[str, Any] = {"sample_weight": sample_weight, "class_weight": class_weight}
+        self.svms = [
+            CSVM(column, C, bias=bias, **common) if nu is None else NuSVM(column, nu, **common)
+            for column in self.signs.T
+        ]
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return len(self.svms)
+
+    def solve(
+        self,
+        K: NDArray | KernelOperator,
+        warm: ArrayLike | None = None,
+        *,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        warn: bool = True,
+    ) -> tuple[Vector, NDArray[np.float64]]:
+        """Solve every label's dual; ``warm`` has shape (n, T), other parameters are those of ``CSVM.solve``.
+
+        Returns
+        -------
+        values : ndarray of shape (T,)
+            Dual objectives.
+        alpha : ndarray of shape (n, T)
+            Signed dual coefficients, zero where the sign is zero.
+        """
+        start = None if warm is None else self._checked(warm)
+        # the labels take the cores; within a label one thread is enough
+        operator = DenseOperator(K, threads=False) if isinstance(K, np.ndarray) else K
+
+        def solve_label(t: int) -> tuple[float, Vector]:
+            begin = None if start is None else start[:, t]
+            return self.svms[t].solve(operator, begin, tol=tol, max_iter=max_iter, warn=warn)
+
+        with one_blas_thread():
+            solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
+        return np.array([value for value, _ in solved]), np.column_stack([alpha for _, alpha in solved])
+
+    def start(self) -> NDArray[np.float64]:
+        """A feasible alpha for a cold start, shape (n, T)."""
+        return np.column_stack([svm.start() for svm in self.svms])
+
+    def sample(self, rows: NDArray[np.intp]) -> LabelSVMs | None:
+        """The SVMs of some of the samples; None if a label has too few of a class there."""
+        svms = [svm.sample(rows) for svm in self.svms]
+        if any(svm is None for svm in svms):
+            return None
+        other = copy.copy(self)
+        other.signs, other.svms = self.signs[rows], [svm for svm in svms if svm is not None]
+        return other
+
+    def linear(self, alpha: ArrayLike) -> Vector:
+        """Linear parts of the dual objectives, shape (T,)."""
+        return np.array([svm.linear(a) for svm, a in zip(self.svms, self._checked(alpha).T)])
+
+    def violation(self, alpha: ArrayLike) -> float:
+        """Largest distance of any label's alpha from its bounds and sum."""
+        return max(svm.violation(a) for svm, a in zip(self.svms, self._checked(alpha).T))
+
+    def repair(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """A feasible point near ``alpha``, shape (n, T)."""
+        return np.column_stack([svm.repair(a) for svm, a in zip(self.svms, self._checked(alpha).T)])
+
+    def certificates(self, scores: NDArray, alpha: NDArray) -> list[Certificate]:
+        """Primal and dual value of each label, from ``scores = K @ alpha`` of shape (n, T)."""
+        return [svm.certificate(f, a) for svm, f, a in zip(self.svms, scores.T, alpha.T)]
+
+    def certificate(self, scores: NDArray, alpha: NDArray) -> Certificate:
+        """Primal and dual value of the sum over labels."""
+        each = self.certificates(scores, alpha)
+        return Certificate(primal=sum(c.primal for c in each), dual=sum(c.dual for c in each))
+
+    def intercepts(self, scores: NDArray, alpha: NDArray | None = None) -> Vector:
+        """Best bias of each label, shape (T,)."""
+        return np.array([svm.intercept(f) for svm, f in zip(self.svms, scores.T)])
+
+    def _checked(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        alpha = np.asarray(alpha, dtype=np.float64)
+        if alpha.shape != self.signs.shape:
+            raise ValueError(f"alpha has shape {alpha.shape}, expected {self.signs.shape}: a column a label.")
+        return alpha

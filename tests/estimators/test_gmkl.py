@@ -1,0 +1,232 @@
+"""GMKLClassifier: what it learns, how it predicts, and that it behaves as an estimator should."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from multikernel import GMKLClassifier, gram_stack
+from multikernel.gram import DenseStack
+from multikernel.io.models import load, save
+from multikernel.kernels import RBF, KernelFamily, Laplacian
+from multikernel.problems.gmkl import as_rule, prepared
+from multikernel.problems.regularizers import Entropy
+from multikernel.svm import CSVM
+
+IRIS_X, IRIS_y = load_iris(return_X_y=True)
+BINARY_X, BINARY_y = make_classification(100, 6, n_informative=4, flip_y=0.1, random_state=0)
+FAMILY = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Laplacian(columns=[0])]
+
+
+class CubicSum:
+    """K(d) = Σ d_k³ K_k: a user's own rule, with as many parameters as kernels."""
+
+    def combine(self, stack, d):
+        return stack.combine(d**3)
+
+    def gradient(self, stack, d, alpha):
+        return 3 * d**2 * stack.quadratic_forms(alpha).reshape(len(d), -1).sum(axis=1)
+
+
+class Quartic:
+    """r(d) = Σ d⁴: a user's own penalty, without a bound."""
+
+    def value(self, d):
+        return float((d**4).sum())
+
+    def gradient(self, d):
+        return 4 * d**3
+
+
+@pytest.fixture(params=["sum", "product"])
+def combination(request):
+    return request.param
+
+
+@pytest.mark.parametrize("weights", ["shared", "per-class"])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_precomputed_kernels_give_the_same_model_as_features(combination, multi_class, weights):
+    family = KernelFamily.fit(FAMILY, IRIS_X[::2])
+    train, test = family.evaluate(IRIS_X[::2]), family.evaluate(IRIS_X[1::2], IRIS_X[::2])
+    options = {"multi_class": multi_class, "weights": weights, "C": 10.0}
+    by_features = GMKLClassifier(FAMILY, combination, **options).fit(IRIS_X[::2], IRIS_y[::2])
+    by_kernels = GMKLClassifier("precomputed", combination, **options).fit(np.moveaxis(train, 0, -1), IRIS_y[::2])
+    scores = by_features.decision_function(IRIS_X[1::2])
+    assert_allclose(by_kernels.decision_function(np.moveaxis(test, 0, -1)), scores, atol=1e-9)
+    assert by_features.score(IRIS_X[1::2], IRIS_y[1::2]) > 0.9
+    assert by_features.weights_.shape == ((3,) if weights == "shared" else (3, 3))
+    assert by_features.dual_coef_.shape[0] == 3
+
+
+def test_shared_weights_minimise_the_sum_of_the_objectives(combination):
+    """Weights per class can only be better together, and alone are those of the binary problem."""
+    options = {"combination": combination, "C": 5.0, "reg": 2.0, "tol": 1e-6}
+    shared = GMKLClassifier(FAMILY, **options).fit(IRIS_X, IRIS_y)
+    own = GMKLClassifier(FAMILY, weights="per-class", **options).fit(IRIS_X, IRIS_y)
+    penalties = own.weights_.sum(axis=1)
+    assert shared.objective_ >= (own.objective_ - 2.0 * penalties).sum() * (1 - 1e-5)
+    for t in range(3):
+        alone = GMKLClassifier(FAMILY, **options).fit(IRIS_X, IRIS_y == t)
+        assert_allclose(alone.objective_, own.objective_[t], rtol=1e-5)
+    rule, family = as_rule(combination), KernelFamily.fit(FAMILY, IRIS_X)
+    stack = prepared(rule, DenseStack(family.evaluate(IRIS_X)))
+    svms = [CSVM(np.where(IRIS_y == t, 1.0, -1.0), 5.0) for t in range(3)]
+
+    def total(d):
+        return sum(svm.solve(rule.combine(stack, d), tol=1e-9)[0] for svm in svms) + 2.0 * d.sum()
+
+    assert_allclose(total(shared.weights_), shared.objective_, rtol=1e-5)
+    for k in range(3):
+        shift = 0.02 * shared.weights_.max() * np.eye(3)[k]
+        assert total(shared.weights_ + shift) >= shared.objective_ * (1 - 1e-6)
+        assert total(np.maximum(shared.weights_ - shift, 0.0)) >= shared.objective_ * (1 - 1e-6)
+
+
+def test_memory_budget_changes_storage_not_the_model(combination):
+    options = {"kernels": FAMILY, "combination": combination, "tol": 1e-5}
+    dense = GMKLClassifier(**options).fit(BINARY_X, BINARY_y)
+    lazy = GMKLClassifier(**options, memory="40kB").fit(BINARY_X, BINARY_y)
+    assert_allclose(lazy.objective_, dense.objective_, rtol=2e-5)
+    assert_allclose(lazy.decision_function(BINARY_X), dense.decision_function(BINARY_X), atol=2e-2)
+
+
+def test_combinations_and_penalties_of_ones_own_are_used():
+    model = GMKLClassifier(FAMILY, CubicSum(), Quartic(), reg=0.5, tol=1e-5).fit(BINARY_X, BINARY_y)
+    assert np.isnan(model.dual_gap_)
+    assert model.stationarity_ <= 1e-5
+    K = np.tensordot(model.weights_**3, KernelFamily.fit(FAMILY, BINARY_X).evaluate(BINARY_X), axes=1)
+    value, _ = CSVM(np.where(BINARY_y == 1, 1.0, -1.0), 1.0).solve(K, tol=1e-9)
+    assert_allclose(model.objective_, value + 0.5 * (model.weights_**4).sum(), rtol=1e-5)
+    assert_allclose(
+        model.decision_function(BINARY_X), K[:, model.support_] @ model.dual_coef_[0] + model.intercept_, atol=1e-9
+    )
+    lazy = clone(model).set_params(memory="40kB").fit(BINARY_X, BINARY_y)
+    assert_allclose(lazy.objective_, model.objective_, rtol=1e-4)
+
+
+def test_a_penalty_without_a_bound_stops_at_stationary_points():
+    model = GMKLClassifier(FAMILY, "sum", Quartic(), tol=1e-6).fit(BINARY_X, BINARY_y)
+    assert np.isnan(model.dual_gap_)
+    assert not model.converged_
+    assert model.stationarity_ <= 1e-6
+
+
+def test_a_gradient_of_the_wrong_shape_is_an_error():
+    class Short(CubicSum):
+        def gradient(self, stack, d, alpha):
+            return np.zeros(1)
+
+    with pytest.raises(ValueError, match="expected 3 finite numbers"):
+        GMKLClassifier(FAMILY, Short()).fit(BINARY_X, BINARY_y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"combination": "quotient"}, "combination='quotient' is not known"),
+        ({"regularizer": "l3"}, "regularizer='l3' is not known"),
+        ({"reg": 0.0}, "reg=0.0 must be a positive number"),
+        ({"weights": "own"}, "weights='own' is not known"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GMKLClassifier(**parameters).fit(BINARY_X, BINARY_y)
+
+
+def test_a_fit_that_was_cut_short_warns_with_what_it_reached(combination):
+    measure = "duality gap" if combination == "sum" else "stationarity"
+    with pytest.warns(ConvergenceWarning, match=f"max_iter was reached at a relative {measure} of [0-9]"):
+        model = GMKLClassifier(FAMILY, combination, max_iter=1, tol=1e-8).fit(BINARY_X, BINARY_y)
+    assert not model.converged_
+    with pytest.warns(ConvergenceWarning, match=f"max_time was reached at a relative {measure} of [0-9]"):
+        GMKLClassifier(FAMILY, combination, max_time=1e-9).fit(BINARY_X, BINARY_y)
+
+
+def test_no_warning_at_a_stationary_point(recwarn):
+    model = GMKLClassifier(FAMILY, "product").fit(BINARY_X, BINARY_y)
+    assert not [w for w in recwarn if issubclass(w.category, ConvergenceWarning)]
+    assert not model.converged_
+    assert model.history_[-1]["stationarity"] == model.stationarity_ <= model.tol
+
+
+def test_warm_start_goes_on_from_the_last_solution(combination):
+    model = GMKLClassifier(FAMILY, combination, warm_start=True, tol=1e-5).fit(BINARY_X, BINARY_y)
+    first = model.n_iter_
+    objective = model.objective_
+    model.fit(BINARY_X, BINARY_y)
+    assert model.n_iter_ <= min(2, first)
+    assert_allclose(model.objective_, objective, rtol=1e-6)
+
+
+def test_sample_weights_stand_for_repetitions():
+    counts = np.arange(100) % 3
+    repeated = np.repeat(np.arange(100), counts)
+    kernels = [RBF(bandwidth=2.0), RBF(bandwidth=10.0)]
+    weighted = GMKLClassifier(kernels, tol=1e-8).fit(BINARY_X, BINARY_y, sample_weight=counts)
+    copied = GMKLClassifier(kernels, tol=1e-8).fit(BINARY_X[repeated], BINARY_y[repeated])
+    assert_allclose(weighted.objective_, copied.objective_, rtol=1e-7)
+    assert_allclose(weighted.decision_function(BINARY_X), copied.decision_function(BINARY_X), atol=1e-3)
+
+
+def test_checkpoint_of_a_stopped_fit_is_taken_up(combination, tmp_path):
+    path = tmp_path / "state.npz"
+    options = {"kernels": FAMILY, "combination": combination, "tol": 1e-6, "checkpoint": path}
+    with pytest.warns(ConvergenceWarning, match="the callback asked to stop"):
+        GMKLClassifier(**options, callback=lambda row: row["iteration"] == 3).fit(BINARY_X, BINARY_y)
+    assert path.exists()
+    resumed = GMKLClassifier(**options).fit(BINARY_X, BINARY_y)
+    straight = GMKLClassifier(**{**options, "checkpoint": None}).fit(BINARY_X, BINARY_y)
+    assert not path.exists()
+    assert_allclose(resumed.objective_, straight.objective_, rtol=3e-6)
+    assert [row["iteration"] for row in resumed.history_] == list(range(resumed.n_iter_))
+
+
+def test_contributions_of_kernels_add_up_to_the_decision():
+    model = GMKLClassifier(FAMILY).fit(BINARY_X, BINARY_y)
+    parts = model.kernel_contributions(BINARY_X)
+    assert_allclose(parts.sum(axis=1) + model.intercept_, model.decision_function(BINARY_X))
+    assert not hasattr(GMKLClassifier(combination="product"), "kernel_contributions")
+
+
+def test_grid_search_over_penalties_works_on_features_and_kernels(combination):
+    grid = {"reg": [0.1, 10.0], "C": [1.0]}
+    search = GridSearchCV(GMKLClassifier(FAMILY, combination), grid, cv=3).fit(BINARY_X, BINARY_y)
+    kernels = gram_stack(BINARY_X, FAMILY)
+    scores = cross_val_score(GMKLClassifier("precomputed", combination), kernels, BINARY_y, cv=3)
+    assert search.best_score_ > 0.6
+    assert scores.mean() > 0.6
+    widths = GridSearchCV(GMKLClassifier(FAMILY, combination), {"kernels__0__bandwidth": [1.0, 5.0]}, cv=2)
+    assert widths.fit(BINARY_X, BINARY_y).best_estimator_.kernels[0].bandwidth in (1.0, 5.0)
+
+
+@pytest.mark.parametrize("weights", ["shared", "per-class"])
+def test_pickles_and_model_files_predict_the_same(combination, weights, tmp_path):
+    model = GMKLClassifier(FAMILY, combination, Entropy(), weights=weights).fit(IRIS_X, IRIS_y)
+    save(model, tmp_path / "model.mkl")
+    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mkl")):
+        assert_array_equal(copy.decision_function(IRIS_X), model.decision_function(IRIS_X))
+        assert copy.regularizer == Entropy()
+
+
+def test_objects_of_ones_own_are_stored_if_trusted(tmp_path):
+    model = GMKLClassifier(FAMILY, CubicSum(), Quartic()).fit(BINARY_X, BINARY_y)
+    save(model, tmp_path / "model.mkl", trusted=[CubicSum, Quartic])
+    copy = load(tmp_path / "model.mkl", trusted=[CubicSum, Quartic])
+    assert_array_equal(copy.decision_function(BINARY_X), model.decision_function(BINARY_X))
+
+
+def test_default_product_has_a_width_for_each_column_of_a_frame():
+    frame = pd.DataFrame(IRIS_X, columns=["a", "b", "c", "d"])
+    model = GMKLClassifier(combination="product").fit(frame, IRIS_y)
+    assert model.weights_.shape == (4,)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert model.score(frame, IRIS_y) > 0.9
+    plain = GMKLClassifier(combination="product").fit(IRIS_X, IRIS_y)
+    assert_array_equal(plain.decision_function(IRIS_X), model.decision_function(frame))

@@ -1,0 +1,321 @@
+"""The worst of many labels and their sum: against brackets of the optimum, by enumeration, all along."""
+
+import tracemalloc
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from references import minmax_bracket, worst_label_bracket
+
+from multikernel.gram import DenseStack
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.multilabel import LabelSumProblem, MovingKernel, WorstLabelProblem, kernel_times
+from multikernel.problems.weight_sets import LpBall
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.mkl.closed_form import closed_form
+from multikernel.solvers.mkl.level import level_method
+from multikernel.solvers.mkl.newton import newton
+from multikernel.solvers.mkl.silp import silp
+from multikernel.solvers.multilabel.catalogue import SOLVERS
+from multikernel.solvers.multilabel.level import MOST_CUTS, LabelCuts, label_level
+from multikernel.solvers.multilabel.sa import LabelTable, label_sa, label_sa_vr, paper_estimates, smoothed
+from multikernel.solvers.printed.mirror_prox import label_mirror_prox
+from multikernel.solvers.printed.multilabel_sum import subgradient
+from multikernel.svm import CSVM, LabelSVMs
+
+C = 2.0
+
+
+def make_labels(n_labels=4, n_kernels=4, n=30, missing=0.1, seed=0):
+    """Gram matrices (F, n, n) and signs (n, M), some of them missing."""
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(size=(n_kernels, n, 3))
+    K = parts @ parts.transpose(0, 2, 1) / 3 + 0.1 * np.eye(n)
+    mix = rng.dirichlet(np.ones(n_kernels), size=n_labels)
+    target = np.einsum("kf,fn->nk", mix, parts[:, :, 0]) + 0.3 * rng.normal(size=(n, n_labels))
+    signs = np.where(target > 0, 1.0, -1.0)
+    signs[rng.uniform(size=signs.shape) < missing] = 0.0
+    return K, signs
+
+
+def worst(K, signs, bias=False, dtype=np.float64):
+    return WorstLabelProblem(DenseStack(K.astype(dtype)), LabelSVMs(signs, C, bias=bias), memory=1 << 28)
+
+
+def run(solver, problem, tol, **options):
+    monitor = Monitor(problem, tol)
+    solver(problem, monitor, **options)
+    return monitor.result()
+
+
+CERTIFIED = {
+    "sa-vr": (label_sa_vr, {"random_state": 0}),
+    "mirror-prox": (label_mirror_prox, {}),
+    "level": (label_level, {}),
+}
+
+
+@cache
+def optimum(bias=False, **options):
+    """Bracket of the worst label's optimum."""
+    problem = worst(*make_labels(**options), bias)
+    return worst_label_bracket(problem, run(label_level, problem, 1e-9))
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+@pytest.mark.parametrize("bias", [False, True])
+def test_certified_solvers_reach_the_optimum_of_the_worst_label(name, bias):
+    solver, options = CERTIFIED[name]
+    result = run(solver, worst(*make_labels(), bias), 1e-3, **options)
+    assert result.converged
+    optimum(bias).proves(result.certificate, 1e-3)
+    assert abs(result.weights.sum() - 1.0) < 1e-9
+    assert result.weights.min() >= 0.0
+
+
+def test_the_paper_s_algorithm_comes_within_a_percent():
+    small = {"n_labels": 3, "n_kernels": 3, "n": 24}
+    result = run(label_sa, worst(*make_labels(**small)), 1e-4, max_iter=4000, random_state=0)
+    optimum(**small).proves(result.certificate, 0.01)
+
+
+def test_the_paper_s_stop_rule_ends_when_averages_settle_and_proves_nothing():
+    problem = worst(*make_labels(n_labels=3, n_kernels=3, n=24))
+    result = run(label_sa, problem, 1e-9, max_iter=4000, random_state=0, stop="change")
+    (row,) = result.history
+    assert row["svms"] < 4000
+    assert row["svms"] % 3 == 0
+    assert result.stopped == "settled"
+    assert not result.converged
+    # averages a pass over the labels apart, from shorter runs of the same course
+    last, before = (
+        run(label_sa, problem, 1e-9, max_iter=row["svms"] - k, random_state=0).history[-1]["weights"] for k in (0, 3)
+    )
+    assert_allclose(result.weights, last)
+    assert 0.0 < np.abs(last - before).sum() <= 0.01
+    with pytest.raises(ValueError, match="stop='never'"):
+        label_sa(problem, Monitor(problem), stop="never")
+
+
+@pytest.mark.parametrize("name", ["level", "sa-vr"])
+def test_many_labels_are_looked_at_rarely(name):
+    solver, options = CERTIFIED[name]
+    problem, passes = worst(*make_labels(n_labels=30, n_kernels=6, n=40, missing=0.0)), []
+    refine = problem.refine
+    problem.refine = lambda p, alpha, tol: passes.append(0) or refine(p, alpha, tol)
+    result = run(solver, problem, 1e-3, **options)
+    assert result.converged
+    assert len(passes) == len(result.history) <= 12
+
+
+def test_labels_far_from_the_worst_are_not_needed_for_the_bound():
+    K, signs = make_labels(n_labels=6, missing=0.0)
+    signs[8:, 3:] = 0.0  # labels with few samples are easy
+    problem, p = worst(K, signs), np.full(4, 0.25)
+    alpha = problem.solve_labels(p, problem.start()[1], np.arange(6), np.full(6, 1e-9))
+    near = problem.contenders(p, alpha)
+    values = problem.label_certificates(p, alpha)[1]
+    assert 0 < len(near) < 6
+    assert values[near].min() >= 0.9 * values.max() > np.delete(values, near).max()
+    proof = problem.certificate(p, alpha)
+    assert (problem._table[:, np.delete(np.arange(6), near)] == 0.0).all()  # never computed
+    assert proof.dual <= problem.lower_bound(alpha) + 1e-9
+    assert_allclose(problem.label_weights(alpha, near)[near].sum(), 1.0)
+
+
+def label_sum():
+    K, signs = make_labels()
+    return LabelSumProblem(DenseStack(K), LabelSVMs(signs, C, bias=False), memory=1 << 28)
+
+
+@cache
+def sum_optimum():
+    problem = label_sum()
+    return minmax_bracket(problem, run(newton, problem, 1e-9))
+
+
+@pytest.mark.parametrize("solver", [newton, silp, level_method])
+def test_exact_solvers_reach_the_optimum_of_the_sum(solver):
+    sum_optimum().proves(run(solver, label_sum(), 1e-7).certificate, 1e-6)
+
+
+@pytest.mark.parametrize("solver", [closed_form, subgradient])
+def test_simple_solvers_come_close_to_the_sum(solver):
+    result = run(solver, label_sum(), 1e-2, max_iter=400)
+    assert result.converged
+    sum_optimum().proves(result.certificate, 1e-2)
+
+
+def test_the_sum_s_bounds_are_those_of_the_general_problem():
+    K, signs = make_labels()
+    inner = LabelSVMs(signs, C, bias=False)
+    lean, plain = (
+        LabelSumProblem(DenseStack(K), inner, 1 << 28),
+        MinMaxProblem(DenseStack(K), inner, LpBall(1.0), 1 << 28),
+    )
+    weights = np.array([0.1, 0.4, 0.2, 0.3])
+    _, alpha = plain.solve_inner(weights, None, 1e-2)
+    assert_allclose(lean.quadratic_forms(alpha), plain.quadratic_forms(alpha))
+    a, b = lean.certificate(weights, alpha), plain.certificate(weights, alpha)
+    assert_allclose([a.primal, a.dual], [b.primal, b.dual])
+
+
+@pytest.mark.parametrize("name", [*CERTIFIED, "sa"])
+def test_bounds_bracket_the_optimum_at_every_iteration(name):
+    best = optimum(seed=1)
+    solver, options = CERTIFIED.get(name, (label_sa, {"random_state": 1, "max_iter": 400}))
+    problem, seen = worst(*make_labels(seed=1)), []
+    judge = problem.certificate
+    problem.certificate = lambda p, alpha: seen.append(judge(p, alpha)) or seen[-1]
+    result = run(solver, problem, 1e-4, **{"max_iter": 60, **options})
+    assert len(seen) >= 3
+    for proof in seen:
+        assert proof.dual <= best.upper
+        assert proof.primal >= best.lower
+    for row in result.history:  # with bounds proved by other means
+        assert row["objective"] - row["gap"] <= best.upper
+
+
+@pytest.mark.parametrize("name", ["sum newton", "sum silp", "max level", "max sa-vr"])
+def test_memory_does_not_grow_by_a_table_of_scores_for_each_kernel(name, monkeypatch):
+    for module in ("multikernel.problems.multilabel", "multikernel.gram.base"):
+        monkeypatch.setattr(f"{module}.BLOCK_BYTES", 1 << 16)  # blocks are a constant: too large to see past them
+    objective, solver = name.split()
+    function, options = SOLVERS[objective][solver], {"random_state": 0} if "sa" in solver else {}
+    kind, n, M = LabelSumProblem if objective == "sum" else WorstLabelProblem, 120, 60
+
+    def peak(n_kernels):
+        K, signs = make_labels(M, n_kernels, n)
+        problem = kind(DenseStack(K), LabelSVMs(signs, C, bias=False), memory=1 << 28)
+        run(function, problem, 1e-3, max_iter=3, **options)  # what is compiled and kept is off the count
+        tracemalloc.start()
+        run(function, kind(problem.stack, problem.inner, memory=1 << 28), 1e-3, max_iter=3, **options)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    table = 8 * n * M
+    assert peak(40) - peak(10) < 0.5 * 30 * table
+    assert peak(40) < 8 * n * n * 8 + 20 * table < 40 * table
+
+
+@pytest.mark.parametrize("block", [1 << 12, 1 << 25])
+def test_scores_and_forms_do_not_depend_on_the_size_of_blocks(block, monkeypatch):
+    K, signs = make_labels(n_labels=7)
+    lean = LabelSumProblem(DenseStack(K), LabelSVMs(signs, C, bias=False), 1 << 28)
+    alpha = np.random.default_rng(0).normal(size=signs.shape)
+    monkeypatch.setattr("multikernel.problems.multilabel.BLOCK_BYTES", block)
+    assert_allclose(lean.quadratic_forms(alpha), np.einsum("nk,fnm,mk->f", alpha, K, alpha))
+    chosen = np.array([3, 1])
+    by_label = list(lean.scores_by_label(alpha, chosen))
+    assert_allclose(np.stack(by_label, axis=-1), K[chosen] @ alpha)
+
+
+def gradients(problem, p, gamma):
+    """Exact gradients of the saddle function, and the cuts behind them."""
+    labels = np.arange(problem.n_labels)
+    alpha = problem.solve_labels(p, problem.start()[1], labels, np.full(len(labels), 1e-10))
+    linear, forms = problem.inner.linear(alpha), problem.label_forms(alpha)
+    return -0.5 * forms @ gamma, linear - 0.5 * p @ forms, linear, forms
+
+
+@pytest.mark.parametrize("delta", [0.2, 0.7])
+def test_both_estimates_are_unbiased_whatever_is_remembered(delta):
+    rng = np.random.default_rng(3)
+    problem = worst(*make_labels())
+    p, gamma = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
+    in_p, in_gamma, linear, forms = gradients(problem, p, gamma)
+    chances = smoothed(gamma, delta)
+    table = LabelTable(rng.uniform(0, 50, size=4), rng.uniform(0, 50, size=(4, 4)))
+    paper, remembered = [], []
+    for j in range(4):
+        paper.append(paper_estimates(j, gamma, chances, in_gamma[j], forms[:, j]))
+        remembered.append(table.estimates(j, p, gamma, chances, linear[j], forms[:, j]))
+    for estimates in (paper, remembered):
+        assert_allclose(sum(c * e[0] for c, e in zip(chances, estimates)), in_p, rtol=1e-10)
+        assert_allclose(sum(c * e[1] for c, e in zip(chances, estimates)), in_gamma, rtol=1e-10)
+
+
+def test_a_true_memory_leaves_no_noise():
+    problem = worst(*make_labels())
+    p, gamma = np.full(4, 0.25), np.array([0.1, 0.2, 0.3, 0.4])
+    in_p, in_gamma, linear, forms = gradients(problem, p, gamma)
+    table = LabelTable(linear, forms)
+    for j in range(4):
+        a, b = table.estimates(j, p, gamma, smoothed(gamma, 0.2), linear[j], forms[:, j])
+        assert_allclose(a, in_p)
+        assert_allclose(b, in_gamma)
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_one_label_is_multiple_kernel_learning(name):
+    K, signs = make_labels(n_labels=1)
+    solver, options = CERTIFIED[name]
+    result = run(solver, worst(K, signs), 1e-4, **options)
+    plain = MinMaxProblem(DenseStack(K), CSVM(signs[:, 0], C, bias=False), LpBall(1.0), 1 << 28)
+    assert_allclose(result.certificate.primal, run(newton, plain, 1e-7).certificate.primal, rtol=1e-4)
+
+
+def test_label_weights_prove_the_bound():
+    problem = worst(*make_labels())
+    p = np.full(4, 0.25)
+    _, _, linear, forms = gradients(problem, p, p)
+    alpha = problem._alpha
+    gamma = problem.label_weights(alpha)
+    assert_allclose(gamma.sum(), 1.0)
+    assert_allclose(gamma @ linear - 0.5 * (forms @ gamma).max(), problem.lower_bound(alpha))
+    for other in np.random.default_rng(0).dirichlet(np.ones(4), size=50):
+        assert other @ linear - 0.5 * (forms @ other).max() <= problem.lower_bound(alpha) + 1e-9
+
+
+def test_refining_finds_the_worst_value_without_solving_every_label():
+    K, signs = make_labels(n_labels=8, missing=0.0)
+    signs[10:, 4:] = 0.0  # labels with few samples are easy
+    problem = worst(K, signs)
+    p, labels = np.full(4, 0.25), np.arange(8)
+    exact = problem.solve_labels(p, problem.start()[1], labels, np.full(8, 1e-10))
+    rough = problem.solve_labels(p, problem.start()[1], labels, np.full(8, 0.2))
+    refined = problem.refine(p, rough, 1e-6)
+    assert_allclose(problem.certificate(p, refined).primal, problem.label_certificates(p, exact)[1].max(), rtol=1e-5)
+    assert (refined[:, 4:] == rough[:, 4:]).all()
+
+
+def test_remembered_forms_are_those_of_the_kernels():
+    K, signs = make_labels()
+    problem, rng = worst(K, signs), np.random.default_rng(0)
+    alpha = rng.normal(size=signs.shape)
+    for change in ([0, 1, 2, 3], [2], [1, 3]):
+        alpha[:, change] += rng.normal(size=(30, len(change)))
+        assert_allclose(problem.label_forms(alpha), np.einsum("nk,fnm,mk->fk", alpha, K, alpha))
+
+
+def test_the_kernel_is_made_anew_only_when_weights_have_moved():
+    problem = worst(*make_labels())
+    kernel = MovingKernel(problem, refresh=0.1)
+    first = kernel.at(np.full(4, 0.25))
+    assert kernel.at(np.array([0.26, 0.25, 0.25, 0.24])) is first
+    assert kernel.made == 1
+    kernel.at(np.array([0.5, 0.2, 0.2, 0.1]))
+    assert kernel.made == 2
+
+
+def test_single_precision_and_operators_give_the_same_scores():
+    K, signs = make_labels()
+    alpha = np.random.default_rng(0).normal(size=signs.shape)
+    assert_allclose(kernel_times(K[0].astype(np.float32), alpha), K[0] @ alpha, rtol=1e-4, atol=1e-4)
+    weights = np.full(4, 0.25)
+    streamed = WorstLabelProblem(DenseStack(K), LabelSVMs(signs, C, bias=False), memory=0)
+    assert not isinstance(streamed.kernel(weights), np.ndarray)
+    assert_allclose(streamed.label_scores(weights, alpha), K.mean(axis=0) @ alpha)
+
+
+def test_old_cuts_are_forgotten_but_those_that_count():
+    cuts, rng = LabelCuts(3), np.random.default_rng(0)
+    cuts.add_of(7, 100.0, np.array([1.0, 2.0, 3.0]))  # carries the bound
+    for _ in range(2 * MOST_CUTS):
+        cuts.add_of(int(rng.integers(5)), 1.0, rng.uniform(size=3))
+    _, before = cuts.solve()
+    assert len(cuts) < 2 * MOST_CUTS
+    assert 7 in cuts.owners
+    assert_allclose(cuts.solve()[1], before)

@@ -1,0 +1,279 @@
+"""SVRG-MKL: optimum by other solvers, certificate, linear convergence, storage, scikit-learn's rules."""
+
+import pickle
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from mkl_problems import make_kernels
+from numpy.testing import assert_allclose, assert_array_equal
+from references import margin_loss, smooth_bracket
+from scipy.optimize import minimize
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+from multikernel import SVRGMKLClassifier, gram_stack
+from multikernel.gram import DenseStack, LowRankStack
+from multikernel.io.models import load, save
+from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem
+from multikernel.problems.losses.regression import HuberLoss, SquaredLoss
+from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
+from multikernel.problems.obscure import group_norm
+from multikernel.problems.svrg import SmoothProblem
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.printed.svrg import convergence, last_steps, step_count, step_size, svrg_paper
+from multikernel.solvers.svrg.point import Point
+from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
+
+X, y = load_iris(return_X_y=True)
+K, SIGNS, _ = make_kernels(n_kernels=4, n=30)
+ROOTS = [np.linalg.cholesky(k) for k in K]
+CLASSES = np.eye(3)[np.arange(30) % 3]
+LOSSES = {
+    "logistic": LogisticLoss(SIGNS),
+    "squared_hinge": SquaredHinge(SIGNS),
+    "smoothed_hinge": SmoothedHinge(SIGNS, width=0.5),
+    "softmax": SoftmaxLoss(CLASSES),
+    "squared_hinges": SquaredHinge(2 * CLASSES - 1),
+    "squared": SquaredLoss(SIGNS + K[0, 0]),
+    "huber": HuberLoss(SIGNS + K[0, 0], width=0.3),
+}
+KERNELS = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Linear()]
+
+
+def solved(loss, p, lam, solve=svrg, stack=None, tol=1e-7, **options):
+    problem = SmoothProblem(DenseStack(K) if stack is None else stack, loss, lam, p)
+    monitor = Monitor(problem, tol)
+    solve(problem, monitor, random_state=0, **{"max_iter": 2000, **options})
+    return problem, monitor.result()
+
+
+def lbfgs_optimum(loss, p, lam):
+    """The group norm's problem in explicit features, by SciPy."""
+    r, rank, n_scores = group_norm(p), len(SIGNS), loss.n_scores
+
+    def objective(flat):
+        w = flat.reshape(len(K), rank, n_scores)
+        scores = sum(root @ part for root, part in zip(ROOTS, w))
+        norms = np.sqrt((w**2).sum(axis=(1, 2)) + 1e-300)
+        total = (norms**r).sum() ** (1 / r)
+        slope = lam * total ** (2 - r) * norms[:, None, None] ** (r - 2) * w
+        slope += np.stack([root.T @ loss.gradient(scores) for root in ROOTS])
+        return 0.5 * lam * total**2 + loss.value(scores), slope.ravel()
+
+    start = 0.01 * np.random.default_rng(0).normal(size=len(K) * rank * n_scores)
+    options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-10}
+    return minimize(objective, start, jac=True, method="L-BFGS-B", options=options).fun
+
+
+@pytest.mark.parametrize("p", [1.0, 1.2, 1.5, 2.0, 8.0])
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge", "smoothed_hinge"])
+def test_the_optimum_is_reached(name, p):
+    lam = 1 / 60
+    _, result = solved(LOSSES[name], p, lam)
+    assert result.converged
+    smooth_bracket(K, lam, p, result, margin_loss(name, SIGNS)).proves(result.certificate, 1e-6)
+
+
+@pytest.mark.parametrize("p", [1.1, 1.5, 2.0, 4.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_optimum_is_that_of_lbfgs_in_explicit_features(name, p):
+    lam = 1 / 60
+    _, result = solved(LOSSES[name], p, lam)
+    assert result.converged
+    optimum = lbfgs_optimum(LOSSES[name], p, lam)
+    assert result.certificate.dual <= optimum * (1 + 1e-9)
+    assert_allclose(result.certificate.primal, optimum, rtol=1e-5 if p == 1.1 else 1e-6)
+
+
+@pytest.mark.parametrize("p", [1.1, 1.5, 4.0])
+def test_the_gradient_of_the_problem_is_a_finite_difference(p):
+    problem = SmoothProblem(DenseStack(K), LOSSES["softmax"], 1 / 60, p)
+    rng = np.random.default_rng(1)
+    weights, alpha, along = rng.uniform(0.1, 1, size=4), rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
+    point = Point(problem, weights, alpha)
+    values = [problem.certificate(weights, alpha + step * along).primal for step in (1e-6, -1e-6)]
+    assert_allclose(np.vdot(point.image, along), (values[0] - values[1]) / 2e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax"])
+def test_every_certificate_on_the_way_brackets_the_optimum(name):
+    problem, result = solved(LOSSES[name], 1.5, 1 / 60, tol=1e-9)
+    optimum = result.certificate.primal
+    rng = np.random.default_rng(1)
+    for scale in (0.0, 0.1, 1.0, 10.0):
+        alpha = scale * rng.normal(size=result.alpha.shape)
+        weights = problem.weight_set.weights(rng.uniform(size=len(K)))
+        proof = problem.certificate(weights, alpha)
+        assert proof.dual <= optimum * (1 + 1e-8)
+        assert optimum * (1 - 1e-8) <= proof.primal
+    for row in result.history:
+        assert row["objective"] - row["gap"] <= optimum * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("p", [1.2, 1.5, 2.0, 8.0])
+def test_weights_are_the_closed_form_of_the_norms_at_the_solution(p):
+    problem, result = solved(LOSSES["logistic"], p, 1 / 60, tol=1e-10)
+    norms = result.weights**2 * problem.squares(result.alpha)
+    expected = norms ** (1 / (p + 1)) * (norms ** (p / (p + 1))).sum() ** (-1 / p)
+    assert_allclose(result.weights, expected, atol=1e-3)
+    assert_allclose((result.weights**p).sum(), 1.0)
+
+
+@pytest.mark.parametrize("p", [1.1, 1.5, 2.0])
+@pytest.mark.parametrize("name", ["logistic", "smoothed_hinge", "softmax", "huber"])
+def test_epochs_alone_divide_the_gap_by_a_constant(name, p):
+    _, result = solved(LOSSES[name], p, 1 / 3, solve=svrg_alone, tol=1e-10)
+    epochs = np.array([row["epoch"] for row in result.history])
+    decades = np.log10([max(row["relative_gap"], 1e-10) for row in result.history])
+    assert result.converged
+    slope, level = np.polyfit(epochs, decades, 1)
+    assert slope < -0.5  # an epoch leaves less than a third
+    # a straight line over ten decades: a rate of 1/epochs would fall by one decade, then take ten times as long
+    assert (decades - level - slope * epochs).max() < 1.5
+    later = decades < -5
+    assert epochs[-1] - epochs[later][0] <= 2 * epochs[later][0] + 3
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_epochs_alone_go_on_where_the_condition_is_worse(name):
+    _, result = solved(LOSSES[name], 1.5, 1 / 60, solve=svrg_alone, tol=1e-8, max_iter=1000)
+    epochs = np.array([row["epoch"] for row in result.history])
+    gaps = np.array([row["relative_gap"] for row in result.history])
+    assert result.converged
+    middle = epochs[np.argmax(gaps <= 1e-4)]
+    assert epochs[-1] - middle <= 3 * middle + 30  # the last four decades take about as long as the first four
+
+
+def test_passes_count_steps_and_products():
+    for solve, least in ((svrg_alone, 2), (lbfgs, 1)):
+        _, result = solved(LOSSES["logistic"], 2.0, 1 / 3, solve=solve, tol=1e-6)
+        rows = result.history
+        assert all(b["passes"] > a["passes"] for a, b in pairwise(rows))
+        # an epoch is a pass of steps and one for the full gradient; weights that move cost two more
+        assert least * rows[-1]["epoch"] <= rows[-1]["passes"] <= (least + 2) * rows[-1]["epoch"] + 2
+
+
+def test_the_paper_contracts_by_its_constants():
+    smooth, convexity = 3.0, np.array([0.01, 0.1, 1.5])
+    for target in (0.1, 1 / np.e, 0.9):
+        goal = np.full(3, target)
+        h, m = step_size(goal, smooth, convexity), step_count(goal, smooth / convexity)
+        assert (h < 1 / (2 * smooth)).all()
+        assert (convergence(convexity, h, m, smooth) <= target).all()
+
+
+def test_last_steps_have_the_geometric_distribution():
+    decay, m = np.full(40_000, 0.3), np.full(40_000, 5)
+    drawn = last_steps(np.random.default_rng(0), decay, m)
+    expected = 0.7 ** (5.0 - np.arange(1, 6))
+    assert_allclose(np.bincount(drawn, minlength=6)[1:] / len(drawn), expected / expected.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("solve", [svrg, svrg_paper, lbfgs])
+@pytest.mark.parametrize("name", ["logistic", "softmax", "squared_hinge"])
+def test_features_and_kernels_give_the_same_solution(solve, name):
+    options = {"solve": solve, "tol": 1e-4, "max_iter": 60}
+    _, by_kernels = solved(LOSSES[name], 2.0, 1 / 30, **options)
+    _, by_features = solved(LOSSES[name], 2.0, 1 / 30, stack=LowRankStack(ROOTS), **options)
+    assert by_kernels.converged
+    assert by_features.converged
+    assert_allclose(by_features.weights, by_kernels.weights, rtol=1e-5)
+    assert_allclose(by_features.alpha, by_kernels.alpha, atol=1e-5 * np.abs(by_kernels.alpha).max())
+
+
+@pytest.mark.parametrize("solve", [svrg, svrg_paper])
+def test_kernels_that_do_not_fit_in_memory_give_the_same_solution(solve):
+    results = []
+    for memory in (1 << 30, 3000):
+        problem = SmoothProblem(gram_stack(np.moveaxis(K, 0, -1)), LOSSES["logistic"], 1 / 30, 2.0, memory=memory)
+        monitor = Monitor(problem, 1e-4)
+        solve(problem, monitor, random_state=0, max_iter=60)
+        results.append(monitor.result())
+    assert_allclose(results[0].alpha, results[1].alpha, atol=1e-8)
+    assert_allclose(results[0].weights, results[1].weights, atol=1e-8)
+
+
+# -- the estimator ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["auto", "svrg", "paper", "lbfgs"])
+@pytest.mark.parametrize("labels", [y, y == 1], ids=["three classes", "two classes"])
+def test_objective_follows_from_the_stored_attributes(solver, labels):
+    model = SVRGMKLClassifier(KERNELS, solver=solver, C=0.1, p=2.0, tol=1e-3, random_state=0).fit(X, labels)
+    gram = KernelFamily.fit(KERNELS, X).evaluate(X)
+    alpha = np.zeros((len(X), len(model.dual_coef_)))
+    alpha[model.support_] = model.dual_coef_.T
+    scores = np.tensordot(model.weights_, gram, axes=1) @ alpha
+    assert_allclose(model.decision_function(X), np.squeeze(scores), atol=1e-8)
+    probability = model.predict_proba(X)
+    own = probability[np.arange(len(X)), labels.astype(int)]
+    value = np.vdot(alpha, scores) / (2 * 0.1 * len(X)) - np.log(own).mean()
+    assert_allclose(model.objective_, value, rtol=1e-9)
+    assert model.converged_
+    assert 0 <= model.dual_gap_ <= 1e-3 * model.objective_
+    assert_allclose(np.log(probability), model.predict_log_proba(X), atol=1e-9)
+    assert_allclose(probability.sum(axis=1), 1.0)
+
+
+def test_sample_weights_are_repetitions():
+    times = 1 + np.arange(len(X)) % 3
+    kernels = [RBF(bandwidth=1.0), Linear()]
+    options = {"C": 0.2, "tol": 1e-8, "random_state": 0}
+    weighted = SVRGMKLClassifier(kernels, **options).fit(X, y, sample_weight=times)
+    repeated = SVRGMKLClassifier(kernels, **options).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-7)
+    assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=2e-3)
+
+
+def test_nystroem_features_precomputed_kernels_and_searches_work():
+    kernels = [Nystroem(kernel=RBF(), rank=20, columns=[0, 1]), Nystroem(kernel=RBF(), rank=20, columns=[2, 3])]
+    assert SVRGMKLClassifier(kernels, C=10.0, random_state=0).fit(X, y).score(X, y) > 0.93
+    gram = np.moveaxis(KernelFamily.fit(KERNELS, X).evaluate(X), 0, -1)
+    grid = {"C": [0.1, 1.0], "p": [1.1, 2.0]}
+    for given, data in ((KERNELS, X), ("precomputed", gram), ("precomputed", gram_stack(gram))):
+        search = GridSearchCV(SVRGMKLClassifier(given, random_state=0), grid, cv=3, scoring="neg_log_loss")
+        assert search.fit(data, y).best_score_ > -0.5
+
+
+def test_models_survive_pickling_and_files_and_seeds_repeat(tmp_path):
+    model = SVRGMKLClassifier(KERNELS, random_state=3).fit(X, y)
+    again = SVRGMKLClassifier(KERNELS, random_state=3).fit(X, y)
+    assert_array_equal(model.dual_coef_, again.dual_coef_)
+    save(model, tmp_path / "model.mk")
+    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mk")):
+        assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+
+
+def test_warm_start_goes_on_and_a_short_fit_says_so():
+    model = SVRGMKLClassifier(KERNELS, C=100.0, max_iter=3, tol=1e-9, random_state=0, warm_start=True)
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
+        first = model.fit(X, y == 1).objective_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert model.fit(X, y == 1).objective_ < first
+
+
+def test_probabilities_need_the_logistic_loss():
+    model = SVRGMKLClassifier(KERNELS, loss="squared_hinge").fit(X, y)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba"):
+        model.predict_proba(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"p": 0.9}, "p=0.9 must be at least 1"),
+        ({"C": 0.0}, "C=0.0 must be positive"),
+        ({"lam": -1.0}, "lam=-1.0 must be positive"),
+        ({"loss": "hinge"}, "loss='hinge' is not known"),
+        ({"solver": "adam"}, "solver='adam' is not known"),
+        ({"smoothing": 0.0}, "smoothing=0.0 must be positive"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SVRGMKLClassifier(KERNELS, **parameters).fit(X, y)

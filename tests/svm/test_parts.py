@@ -1,0 +1,130 @@
+"""The parts of the SVM engine against their definitions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from multikernel.datasets import load_digits_quadrants
+from multikernel.kernels import KernelFamily
+from multikernel.svm.binary import CSVM
+from multikernel.svm.feasible import fill_sum, project_to_sum, settle_sum, weighted_quantile
+from multikernel.svm.interior import interior_point
+from multikernel.svm.newton import BoundedNewton
+from multikernel.svm.operators import DenseOperator, as_operator
+
+seeds = st.integers(0, 2**31)
+
+
+def box(generator, n):
+    lo = -generator.choice([0.0, 1.0, 100.0], size=n)
+    return lo, lo + generator.choice([0.0, 1.0, 50.0], size=n)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 12), seeds)
+def test_projection_is_in_the_box_has_the_sum_and_is_a_common_shift(n, seed):
+    generator = np.random.default_rng(seed)
+    lo, hi = box(generator, n)
+    b = generator.normal(size=n) * 10
+    total = lo.sum() + generator.random() * (hi.sum() - lo.sum())
+    point = project_to_sum(b, lo, hi, total)
+    assert np.all((lo <= point) & (point <= hi))
+    assert_allclose(point.sum(), total, atol=1e-9)
+    # the KKT conditions of the nearest point: inside the box the shift is the same, at a bound it goes beyond
+    shift = b - point
+    inside = (point > lo) & (point < hi)
+    if inside.any():
+        common = shift[inside].mean()
+        assert_allclose(shift[inside], common, atol=1e-9)
+        assert np.all(shift[(point == lo) & (lo < hi)] <= common + 1e-9)
+        assert np.all(shift[(point == hi) & (lo < hi)] >= common - 1e-9)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 12), seeds)
+def test_settled_and_filled_points_are_feasible(n, seed):
+    generator = np.random.default_rng(seed)
+    lo, hi = box(generator, n)
+    lo = np.minimum(lo, 0.0)
+    hi = np.maximum(hi, 0.0)
+    total = lo.sum() + generator.random() * (hi.sum() - lo.sum())
+    for point in (settle_sum(generator.normal(size=n) * 100, lo, hi, total), fill_sum(lo, hi, total)):
+        assert np.all((lo <= point) & (point <= hi))
+        assert_allclose(point.sum(), total, atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 10), seeds)
+def test_quantile_minimises_the_piecewise_linear_function(n, seed):
+    generator = np.random.default_rng(seed)
+    points = generator.integers(-3, 4, size=n).astype(float)
+    weights = generator.choice([0.0, 1.0, 2.5], size=n)
+    mass = generator.random() * weights.sum()
+
+    def value(x):
+        return weights @ np.maximum(x - points, 0.0) - mass * x
+
+    assert value(weighted_quantile(points, weights, mass)) <= min(map(value, points)) + 1e-9
+
+
+@pytest.mark.parametrize("n_groups", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_exact_newton_step_is_the_minimum_over_the_box(n_groups, seed):
+    generator = np.random.default_rng(seed)
+    features = generator.normal(size=(30, 300))
+    A = features @ features.T
+    g = 75 * generator.normal(size=30)
+    b, lo, hi = np.zeros(30), np.full(30, -0.5), np.full(30, 0.5)
+    new, exact = BoundedNewton(A, g, b, lo, hi, 12, n_groups).step()
+    groups = np.zeros((30, n_groups))
+    for k, part in enumerate([slice(0, 30)] if n_groups == 1 else [slice(0, 12), slice(12, 30)][:n_groups]):
+        groups[part, k] = 1.0
+    inside, _ = interior_point(A, -g, lo, hi, groups, np.zeros(n_groups), tol=1e-12)
+
+    def value(d):
+        return 0.5 * d @ A @ d + g @ d
+
+    assert value(new) < value(b)
+    assert value(new) >= value(inside) - 1e-8 * abs(value(inside))
+    assert_allclose(groups.T @ new, 0.0, atol=1e-10)
+    assert exact
+    assert_allclose(new, inside, atol=1e-5)
+    assert 0 < np.count_nonzero((new == lo) | (new == hi)) < 15
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_operator_equals_numpy(dtype):
+    generator = np.random.default_rng(0)
+    K = generator.normal(size=(70, 70)).astype(dtype)
+    K = K + K.T
+    operator = as_operator(K)
+    assert isinstance(operator, DenseOperator)
+    assert operator.K is K  # not copied
+    alpha = np.where(generator.random(70) < 0.4, generator.normal(size=70), 0.0)
+    assert_allclose(operator.matvec(alpha), K.astype(float) @ alpha, rtol=1e-12, atol=1e-12)
+    rows, columns = generator.permutation(70)[:20], generator.permutation(70)[:9]
+    assert_array_equal(operator.submatrix(rows, columns), K[np.ix_(rows, columns)])
+    assert_array_equal(operator.diagonal(), K.diagonal())
+
+
+def test_an_uphill_end_is_never_followed_backwards_out_of_the_box():
+    A, b = np.diag([1.0, 1.0]), np.array([0.5, 0.5])
+    newton = BoundedNewton(A, np.array([1e-3, 0.0]), b, np.zeros(2), np.ones(2), 2, 0)
+    uphill = b + np.array([1e-6, 0.0])
+    # along b -> uphill the objective is least a thousand steps behind b, where it must not look
+    assert_array_equal(newton._best_end([uphill]), b)
+    downhill = b - np.array([1e-4, 0.0])
+    assert_array_equal(newton._best_end([uphill, downhill]), downhill)
+
+
+@pytest.mark.parametrize("label", range(10))
+def test_every_label_of_the_digits_is_solved_on_a_polynomial_kernel(label):
+    digits = load_digits_quadrants()
+    rows = np.arange(0, len(digits.y), 2)
+    K = KernelFamily.fit([digits.kernels[7]], digits.X[rows]).evaluate(digits.X[rows])[0]
+    svm = CSVM(np.where(digits.y[rows] == label, 1.0, -1.0), 100.0)
+    _, alpha = svm.solve(K, tol=1e-3)
+    assert svm.violation(alpha) == 0.0
+    assert svm.certificate(K @ alpha, alpha).relative_gap <= 1e-3
