@@ -29,13 +29,13 @@ from multikernel import (
 from multikernel.estimators.cost import _seconds_per_row
 from multikernel.gram import LazyStack, LowRankStack, base
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, windows
+from multikernel.problems import cutting_planes as masters
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import LabelProblem
 from multikernel.runtime.clock import GRACE, OutOfTime, check, grace, late, left, time_limit
 from multikernel.runtime.threads import map_threads
 from multikernel.solvers import lpbeta as lp_beta
-from multikernel.solvers.common import cutting_planes as masters
 from multikernel.solvers.common.score_table import KernelRows
 from multikernel.svm import ridge
 from multikernel.svm.binary import CSVM

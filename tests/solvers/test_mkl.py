@@ -10,10 +10,10 @@ from references import reference
 
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack
+from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
 from multikernel.solvers.mkl.catalogue import SOLVERS, fastest, find_solver
 from multikernel.solvers.mkl.newton import curvature
 from multikernel.svm import CSVM, LabelSVMs, NuSVM

@@ -20,14 +20,11 @@ from multikernel.compare.scores import Score, accuracy
 from multikernel.compare.tuning import Split, choose, make_on_stack
 from multikernel.estimators.registry import Method
 from multikernel.gram.combination import NotApplicable
+from multikernel.inspection.displays import convergence
 from multikernel.io.files import DataError
 
 # of each of three classes: enough to run through everything that gets compiled
 WARM_UP_SAMPLES = 20
-
-
-# Numbers of a fit's history that are kept beside time and gap: passes over the samples, of single kernels too.
-COUNTED = ("objective", "epoch", "passes", "block_passes")
 
 
 @dataclass(frozen=True)
@@ -169,20 +166,3 @@ def weight_shares(model: BaseEstimator) -> list[float]:
     weights = np.atleast_2d(np.abs(np.asarray(model.weights_, float)))
     totals = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0).mean(axis=0).tolist()
-
-
-def convergence(model: BaseEstimator) -> list[dict[str, float]]:
-    """Course of a fit: after each iteration, its time and the largest relative gap of all its problems.
-
-    A problem that has not begun counts with the gap 1 of the solution zero. Where there is one problem only, its
-    objective is there, too, and what its solver counts of `COUNTED`.
-    """
-    history = getattr(model, "history_", None) or []
-    gaps = dict.fromkeys((row.get("problem", 0) for row in history), 1.0)
-    rows = []
-    for row in sorted(history, key=lambda row: row["time"]):
-        gaps[row.get("problem", 0)] = float(row.get("relative_gap", np.nan))
-        rows.append({"time": float(row["time"]), "relative_gap": max(gaps.values())})
-        if len(gaps) == 1:
-            rows[-1].update({name: float(row[name]) for name in COUNTED if name in row})
-    return rows

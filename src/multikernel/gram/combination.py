@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from multikernel.gram.base import GramStack, support_of
 from multikernel.gram.lowrank import LowRankStack
-from multikernel.svm.operators import KernelOperator
 
 
 class Combination(Protocol):
@@ -121,7 +120,7 @@ def combined_scores(stack: GramStack, combination: Combination, alpha: NDArray) 
     return scores
 
 
-def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArray | KernelOperator:
+def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArray | CombinedKernel:
     """The combined kernel of a square stack as an array if it takes at most half of ``memory``, else an operator.
 
     The other half is for the stack itself (a lazy one has its cache there).

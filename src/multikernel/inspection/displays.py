@@ -123,6 +123,27 @@ class KernelWeightsDisplay:
         return self
 
 
+# Numbers of a fit's history that are kept beside time and gap: passes over the samples, of single kernels too.
+COUNTED = ("objective", "epoch", "passes", "block_passes")
+
+
+def convergence(model: Any) -> list[dict[str, float]]:
+    """Course of a fit: after each iteration, its time and the largest relative gap of all its problems.
+
+    A problem that has not begun counts with the gap 1 of the solution zero. Where there is one problem only, its
+    objective is there, too, and what its solver counts of `COUNTED`.
+    """
+    history = getattr(model, "history_", None) or []
+    gaps = dict.fromkeys((row.get("problem", 0) for row in history), 1.0)
+    rows = []
+    for row in sorted(history, key=lambda row: row["time"]):
+        gaps[row.get("problem", 0)] = float(row.get("relative_gap", np.nan))
+        rows.append({"time": float(row["time"]), "relative_gap": max(gaps.values())})
+        if len(gaps) == 1:
+            rows[-1].update({name: float(row[name]) for name in COUNTED if name in row})
+    return rows
+
+
 class ConvergenceDisplay:
     """Relative duality gap against time, both axes logarithmic.
 
@@ -151,8 +172,6 @@ class ConvergenceDisplay:
         cls, estimator: Any, *, ax: Any = None, name: str | None = None, **line: Any
     ) -> ConvergenceDisplay:
         """Draw the course of a fit; ``line`` goes to matplotlib's ``plot``. Call again with ``ax`` to compare."""
-        from multikernel.compare.trial import convergence
-
         estimator = _fitted(estimator, "history_")
         rows = convergence(estimator)
         time = np.array([row["time"] for row in rows])

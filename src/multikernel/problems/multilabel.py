@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from multikernel.gram.base import BLOCK_BYTES, GramStack
 from multikernel.gram.combination import CombinedKernel
 from multikernel.problems.certificate import Certificate
+from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.threads import map_threads
-from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.operators import DenseOperator, KernelOperator
 

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import nnls
 
+from multikernel.problems.cutting_planes import solve_cone_program
 from multikernel.problems.fisher import FDAProblem
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.cutting_planes import solve_cone_program
 
 Vector = NDArray[np.float64]
 

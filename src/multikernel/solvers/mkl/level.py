@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
 from multikernel.solvers.common.inner_tolerance import InnerTolerance
 from multikernel.solvers.mkl.newton import prove_alone
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
 from multikernel.solvers.common.inner_tolerance import InnerTolerance
 from multikernel.solvers.mkl.newton import prove_alone
 
@@ -39,7 +39,7 @@ def silp(
         Largest number of cuts.
     master : {"lp", "cone", "taylor"}, optional
         By default "lp" for sets with linear borders, else "cone"; see
-        :class:`~multikernel.solvers.common.cutting_planes.CuttingPlaneModel`.
+        :class:`~multikernel.problems.cutting_planes.CuttingPlaneModel`.
     chunking : bool
         Stop each SVM as soon as its alpha makes a cut that is worth a master problem, instead of solving it to the
         end: the interleaved algorithm of [SRSS06, sect. 3.2].

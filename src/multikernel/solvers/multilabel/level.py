@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.multilabel import WorstLabelProblem, without_smallest
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
 from multikernel.solvers.common.inner_tolerance import InnerTolerance
 
 Vector = NDArray[np.float64]

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from multikernel.problems.cutting_planes import solve_cone_program
 from multikernel.problems.groups import Groups
 from multikernel.problems.vskl import GroupPoint, VSKLProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.cutting_planes import solve_cone_program
 from multikernel.solvers.common.inner_tolerance import InnerTolerance
 from multikernel.solvers.mkl.newton import curvature
 from multikernel.solvers.vskl.mirror_descent import mirror_move

@@ -41,7 +41,7 @@ class CuttingPlaneModel:
 
     Examples
     --------
-    >>> from multikernel.solvers.common.cutting_planes import CuttingPlaneModel
+    >>> from multikernel.problems.cutting_planes import CuttingPlaneModel
     >>> model = CuttingPlaneModel(2, 1.0, kind="lp")
     >>> model.add(1.0, [2.0, 0.0])
     >>> model.add(1.0, [0.0, 2.0])

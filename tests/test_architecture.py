@@ -1,0 +1,85 @@
+"""The house: every module imports from its left only, imports inside functions included."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "multikernel"
+
+# Modules that import nothing but each other: anybody may use them.
+FLOOR = {
+    "compiled",
+    "runtime.blas",
+    "runtime.clock",
+    "runtime.monitor",
+    "runtime.threads",
+    "runtime.warnings",
+    "io.archive",
+    "io.files",
+    "io.state",
+    "io.versions",
+    "problems.certificate",
+    "inspection.displays",
+}
+ORDER = [
+    "kernels",
+    "gram",
+    "svm",
+    "problems",
+    "solvers",
+    "runtime",
+    "estimators",
+    "inspection",
+    "io",
+    "datasets",
+    "compare",
+    "report",
+    "cli",
+]
+# Names of version 0.1, and the package itself: they only pass on what is elsewhere.
+PASSING_ON = {"__init__", "__main__", "persistence", "plotting", "views"}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Modules of the package that are imported when the code runs, wherever that is."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "multikernel":
+            module = node.module.partition(".")[2]
+            for alias in node.names:
+                inside = f"{module}.{alias.name}".lstrip(".")
+                yield inside if inside in MODULES else module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[2] for alias in node.names if alias.name.startswith("multikernel."))
+        yield from imports(node)
+
+
+def rank(module: str) -> int:
+    """How far to the right a module is; -1 on the floor."""
+    parts = module.split(".")
+    if any(".".join(parts[:k]) in FLOOR for k in range(1, len(parts) + 1)):
+        return -1
+    return ORDER.index(parts[0])
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in PASSING_ON])
+def test_a_module_imports_from_its_left_only(module):
+    used = {name for name in imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))) if name}
+    assert {name for name in used if rank(name) > rank(module)} == set()
+
+
+def test_every_module_has_a_place():
+    assert {name.split(".")[0] for name in MODULES} - PASSING_ON <= {*ORDER, "compiled"}
+    assert {name for name in FLOOR if name not in MODULES} == set()
