@@ -90,7 +90,7 @@ def load_digits_quadrants() -> MultiViewData:
 
     The images are scikit-learn's embedded digits (1797 images of 8 × 8 pixels, ten classes), so nothing is
     downloaded. Pixels are divided by 16, their largest value. Each quadrant of 4 × 4 pixels is a view, with a
-    linear, a cubic polynomial and an RBF kernel on it: the small brother of the twelve kernels used on MNIST
+    linear, a cubic polynomial and an RBF kernel on it, as the twelve kernels used on MNIST
     in [OJC10, sec. 4.3].
 
     Returns
@@ -350,7 +350,7 @@ def _planted_svm_solution(n_samples: int, C: float, rng: np.random.Generator) ->
 
 
 def _split_scores(scores: NDArray, alpha: NDArray, weights: NDArray, q: NDArray, rng: np.random.Generator) -> NDArray:
-    """Vectors v_j, one a kernel, with v_j'alpha = q_j and sum_j weights_j v_j = scores; shape (F, n)."""
+    """Vectors v_j, one for each kernel, with v_j'alpha = q_j and sum_j weights_j v_j = scores; shape (F, n)."""
     along = np.outer(q / (scores @ alpha), scores)
     across = rng.standard_normal((len(q), len(alpha))) * scores.std()
     across -= np.outer(across @ alpha / (alpha @ alpha), alpha)

@@ -57,7 +57,7 @@ class Step:
         return f"[{self.done}/{self.total}{', ' * bool(left)}{left}] {self.text}"
 
 
-class Pace:
+class TimeLeft:
     """Seconds of finished cells, by entry and setting; from them those of the cells to come.
 
     A cell takes as long as others of its entry in its setting, else in other settings, else as a typical entry.
@@ -69,8 +69,8 @@ class Pace:
 
     Examples
     --------
-    >>> from multikernel_experiments.progress import Pace
-    >>> pace = Pace(jobs=2)
+    >>> from multikernel_experiments.progress import TimeLeft
+    >>> pace = TimeLeft(jobs=2)
     >>> pace.add("average", "small", 1.0)
     >>> pace.add("mkl", "small", 4.0)
     >>> pace.add("mkl", "large", 6.0)

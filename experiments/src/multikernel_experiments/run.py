@@ -16,10 +16,10 @@ from multikernel.io.files import DataError, atomic_write, write_text
 from multikernel_experiments.archives import Archives
 from multikernel_experiments.cells import Cells
 from multikernel_experiments.computer import machine
-from multikernel_experiments.progress import Pace, Step
+from multikernel_experiments.progress import Step, TimeLeft
 from multikernel_experiments.protocol import Course, Entry, Protocol
 from multikernel_experiments.results import Results
-from multikernel_experiments.work import Found, Job, Work, do, end_with, forget
+from multikernel_experiments.work import Found, Job, Work, exit_with_parent, forget, run_job
 
 Say = Callable[[Step], None]
 Where = str | os.PathLike[str] | Archives | None
@@ -132,7 +132,7 @@ class _Run:
         self.done = 0
         self.pending: list[Cell] = []
         self.unmade: set[tuple[str, int]] = set()  # settings and splits whose kernels are still to be made
-        self.pace, self.kernel_pace = Pace(jobs), Pace(jobs)
+        self.pace, self.kernel_pace = TimeLeft(jobs), TimeLeft(jobs)
         self.start = time.perf_counter()
 
     def all(self, check: Callable[[], None]) -> None:
@@ -158,7 +158,7 @@ class _Run:
         """All jobs, in this process or in several; whatever is missing afterwards failed with an error of its own."""
         if self.jobs == 1 or sum(len(job.entries) + len(job.courses) for job in places) < 2:
             for job in places:
-                do(self.work, job, partial(self._finish, job))
+                run_job(self.work, job, partial(self._finish, job))
                 check()
             return
         # few places: cell by cell, so that no process waits for the last; many: stacks are made once for each
@@ -268,8 +268,8 @@ def _in_processes(work: Work, parts: list[Job], jobs: int) -> Iterator[tuple[Job
 
 
 def _numbered(work: Work, k: int, job: Job, parent: int) -> tuple[int, list[Found]]:
-    end_with(parent)
-    return k, do(work, job)
+    exit_with_parent(parent)
+    return k, run_job(work, job)
 
 
 def _facts(setting: str, split: int, entry: Entry) -> dict[str, Any]:

@@ -45,7 +45,9 @@ class Job:
 _kept: dict[str, Any] = {}
 
 
-def do(work: Work, job: Job, tell: Callable[[Any, dict[str, Any]], None] = lambda what, record: None) -> list[Found]:
+def run_job(
+    work: Work, job: Job, tell: Callable[[Any, dict[str, Any]], None] = lambda what, record: None
+) -> list[Found]:
     """Fit what the job asks for, keep the cells, and return them; ``tell`` is called after each."""
     found: list[Found] = []
     with Interruption() as interruption:
@@ -103,7 +105,7 @@ def _task(work: Work, setting: str, split: int) -> Task:
 
 
 @cache
-def end_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """End this process soon after the one that started it has ended, even if that was killed."""
 
     def watch() -> None:

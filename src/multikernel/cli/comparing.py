@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multikernel.cli.task import Task
+    from multikernel.cli.task import CommandTask
     from multikernel.compare.tuning import Split
 
 
@@ -60,7 +60,7 @@ def run_compare(options: argparse.Namespace) -> int:
     return _finish(comparison, options)
 
 
-def _splits(task: Task) -> list[Split] | None:
+def _splits(task: CommandTask) -> list[Split] | None:
     """Splits that the file gives, if it was asked."""
     return None if task.data is None else task.data.splits
 

@@ -17,7 +17,7 @@ from multikernel.cli.parser import UsageError, known_names
 from multikernel.io.files import DataError
 
 if TYPE_CHECKING:
-    from multikernel.cli.task import Task
+    from multikernel.cli.task import CommandTask
     from multikernel.compare.tuning import Choice
     from multikernel.estimators.registry import Method
     from multikernel.io.tables import Table
@@ -91,7 +91,9 @@ def _method(options: argparse.Namespace) -> Method:
     return configured(known[names[0]], **settings)
 
 
-def _tuned(method: Method, task: Task, grid: Any, prepared: Mapping[str, Any], options: argparse.Namespace) -> Choice:
+def _tuned(
+    method: Method, task: CommandTask, grid: Any, prepared: Mapping[str, Any], options: argparse.Namespace
+) -> Choice:
     """Parameters chosen by validation on folds of all samples; ``prepared`` says how kernels are."""
     from multikernel.cli.progress import ProgressBar
     from multikernel.compare.scores import METRICS, r_squared
@@ -116,7 +118,7 @@ def _tuned(method: Method, task: Task, grid: Any, prepared: Mapping[str, Any], o
         )
 
 
-def _metadata(method: Method, task: Task, options: argparse.Namespace) -> dict[str, Any]:
+def _metadata(method: Method, task: CommandTask, options: argparse.Namespace) -> dict[str, Any]:
     """What the model file says beside the model, for people and for ``predict``."""
     data = task.data
     assert data is not None
@@ -179,7 +181,7 @@ def _score_text(score: float, name: str) -> str:
     return f"R² {score:.3f}" if name == "R²" else f"{name.replace('_', ' ')} {100 * score:.1f} %"
 
 
-def _known_samples(task: Task) -> Any:
+def _known_samples(task: CommandTask) -> Any:
     """The training samples as samples to predict: a square Gram stack of kernels knows k(x, x), an array does not."""
     from multikernel.gram import gram_stack
 

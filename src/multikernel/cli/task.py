@@ -27,7 +27,7 @@ _SCALE_SAMPLES = 500
 
 
 @dataclass(frozen=True)
-class Task:
+class CommandTask:
     """What to learn from.
 
     Parameters
@@ -62,7 +62,7 @@ def family_names() -> list[str]:
     return [name for name in NAMED_KERNELS if name not in _NOT_FROM_COLUMNS]
 
 
-def read_task(options: argparse.Namespace) -> Task:
+def read_task(options: argparse.Namespace) -> CommandTask:
     """The task that the data and kernel options describe; the embedded digits without a file."""
     if not options.data:
         return _embedded(options)
@@ -90,14 +90,14 @@ def read_task(options: argparse.Namespace) -> Task:
         _refuse_for_matrices(options, dataset.distances)
         if not dataset.distances:
             names = dataset.kernel_names
-            return Task(name, description, dataset.X, dataset.y, "precomputed", names, data=dataset)
+            return CommandTask(name, description, dataset.X, dataset.y, "precomputed", names, data=dataset)
         kernels = kernel_grid({name: f for f, name in enumerate(dataset.kernel_names)}, ["distance"], bandwidths)
     else:
         kernels = kernel_grid(dataset.views, families, bandwidths)
     description += f", {len(kernels)} kernel{'s' * (len(kernels) != 1)}"
     scale = _scale(options.scale, dataset, families)
     description += f", columns scaled ({scale})" if scale else ""
-    return Task(name, description, dataset.X, dataset.y, kernels, scale=scale, data=dataset)
+    return CommandTask(name, description, dataset.X, dataset.y, kernels, scale=scale, data=dataset)
 
 
 def _scale(asked: str | None, dataset: Dataset, families: list[str]) -> str | None:
@@ -141,7 +141,7 @@ def parse_views(texts: list[str]) -> dict[str, str]:
     return views
 
 
-def _embedded(options: argparse.Namespace) -> Task:
+def _embedded(options: argparse.Namespace) -> CommandTask:
     """The digits; options that only make sense with a file are refused."""
     needy = ("id", "target", "view", "drop", "scale", "precomputed", "distances", "split")
     given = [f"--{name}" for name in needy if getattr(options, name)]
@@ -155,7 +155,7 @@ def _embedded(options: argparse.Namespace) -> Task:
         f"{n} samples, {d} features in {len(digits.views)} views, {len(np.unique(digits.y))} classes, "
         f"{len(digits.kernels)} kernels"
     )
-    return Task(digits.name, description, digits.X, digits.y, digits.kernels)
+    return CommandTask(digits.name, description, digits.X, digits.y, digits.kernels)
 
 
 def check_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, Sequence[str] | None]) -> None:
@@ -210,7 +210,7 @@ def steps_of(options: argparse.Namespace) -> list[str] | None:
     return [step.strip() for step in options.normalize.split(",")]  # a step may come twice
 
 
-def scale_remarks(task: Task, steps: list[str] | None) -> list[str]:
+def scale_remarks(task: CommandTask, steps: list[str] | None) -> list[str]:
     """What to say about columns, or kernels, that differ so much in size that the large ones are all that counts."""
     rows = np.unique(np.linspace(0, len(task.y) - 1, _SCALE_SAMPLES).astype(int))
     if task.data is not None and task.data.distances:  # exp(-D / mean D): all of one size

@@ -155,16 +155,16 @@ def _fit_center(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | N
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(before).max(axis=1, initial=0.0)
     dead = chosen & (np.abs(centered.diagonal()[:, shares > 0.0]).max(axis=1, initial=0.0) <= rounding)
     statistics["alive"] = np.where(dead, 0.0, 1.0)
-    return statistics, _silence(centered, statistics["alive"])
+    return statistics, _with_zeros(centered, statistics["alive"])
 
 
 def _center(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
     shares = statistics.get("shares")
     centered = stack.centered(statistics["columns"], statistics["grand"], statistics["chosen"], shares)
-    return _silence(centered, statistics["alive"])
+    return _with_zeros(centered, statistics["alive"])
 
 
-def _silence(stack: GramStack, alive: NDArray) -> GramStack:
+def _with_zeros(stack: GramStack, alive: NDArray) -> GramStack:
     """Set kernels to exact zero where ``alive`` is 0."""
     if alive.all():
         return stack

@@ -56,7 +56,7 @@ class KernelWeightsDisplay:
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-    bars_ : list of matplotlib BarContainer, one a class
+    bars_ : list of matplotlib BarContainer, one per class
 
     Examples
     --------
@@ -209,7 +209,7 @@ class WeightPathDisplay:
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-    lines_ : list of matplotlib Line2D, one a kernel
+    lines_ : list of matplotlib Line2D, one per kernel
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from multikernel.kernels.given import FromDistance, FromFunction, FromGaussianPr
 from multikernel.kernels.grid import as_kernel, as_kernels, default_kernels, kernel_grid
 from multikernel.kernels.pyramid import SpatialPyramid
 from multikernel.kernels.views import join_views
-from multikernel.kernels.windows import Prepared
+from multikernel.kernels.windows import PreparedRows
 
 __all__ = [
     "RBF",
@@ -34,7 +34,7 @@ __all__ = [
     "Nystroem",
     "Polynomial",
     "Precomputed",
-    "Prepared",
+    "PreparedRows",
     "RandomFourier",
     "Sigmoid",
     "SpatialPyramid",

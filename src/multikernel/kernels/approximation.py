@@ -16,7 +16,7 @@ from multikernel.kernels.base import Kernel
 from multikernel.kernels.columns import as_table, resolve_columns, take_columns
 from multikernel.kernels.functions import RBF, ExplicitKernel, Laplacian
 from multikernel.kernels.quantities import Quantity, products
-from multikernel.kernels.windows import Prepared, Rows, TrainingSet, Window, row_blocks
+from multikernel.kernels.windows import PreparedRows, Rows, TrainingSet, Window, row_blocks
 
 _SAMPLE = 500  # training samples on which random Fourier features are judged
 _LARGEST_FOURIER_RANK = 2**15
@@ -101,7 +101,7 @@ class ApproximateKernel(Kernel):
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         out[...] = values
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         features = X.rows(self._quantity()).data
         return np.einsum("ij,ij->i", features, features, dtype=np.float64)
 

@@ -13,7 +13,7 @@ from multikernel.io.state import COUNT, POSITIVE, Labels, Text, attributes, opti
 from multikernel.kernels.bandwidth import fitted_bandwidth
 from multikernel.kernels.columns import describe, resolve_columns
 from multikernel.kernels.quantities import Quantity
-from multikernel.kernels.windows import Prepared, TrainingSet
+from multikernel.kernels.windows import PreparedRows, TrainingSet
 from multikernel.runtime.threads import over_rows
 
 # Distances whose exponentials are taken at a time: they stay in the second-level cache.
@@ -102,7 +102,7 @@ class Kernel(BaseEstimator):
         """Write the kernel of a window into ``out``, given its quantity (which others share: read only)."""
         raise NotImplementedError
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -184,7 +184,7 @@ class DistanceKernel(Kernel):
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         exponential(values, self.bandwidth_, out)
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return np.ones(len(X))
 
     def _description(self) -> str:

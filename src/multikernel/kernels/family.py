@@ -14,7 +14,7 @@ from sklearn.base import clone
 from multikernel.io.state import Each, Labels, attributes, part
 from multikernel.kernels.base import Kernel
 from multikernel.kernels.columns import is_frame, names_of
-from multikernel.kernels.windows import Prepared, TrainingSet, Window, row_blocks
+from multikernel.kernels.windows import PreparedRows, TrainingSet, Window, row_blocks
 from multikernel.runtime.threads import over_rows
 
 KEEP_BYTES = 256 * 2**20
@@ -108,7 +108,7 @@ class KernelFamily:
         chosen = [int(index) for index in indices]
         return KernelFamily([self.kernels[k] for k in chosen], [self.names[k] for k in chosen])
 
-    def prepare(self, X: Any, dtype: Any = None) -> Prepared:
+    def prepare(self, X: Any, dtype: Any = None) -> PreparedRows:
         """Make data ready once for many calls of :meth:`evaluate`; ``.take(rows)`` gives part of it."""
         prepared = self._as_prepared(X, dtype)
         for kernel in self.kernels:
@@ -121,7 +121,7 @@ class KernelFamily:
 
         Parameters
         ----------
-        X, Z : as in :meth:`fit`, or :class:`Prepared`
+        X, Z : as in :meth:`fit`, or :class:`PreparedRows`
             Without Z the matrices are exactly symmetric. Pairwise kernels take X of shape (m, n_train[, F]) and no Z.
         out : ndarray of shape (F, n, m), optional
             Where to write; a memory map will do.
@@ -155,13 +155,13 @@ class KernelFamily:
 
     def diagonal(self, X: Any) -> np.ndarray:
         """k(x, x) for each kernel and row of X, shape (F, n)."""
-        prepared = self._as_prepared(X, np.float64 if not isinstance(X, Prepared) else None)
+        prepared = self._as_prepared(X, np.float64 if not isinstance(X, PreparedRows) else None)
         return np.stack([kernel._diagonal(prepared) for kernel in self.kernels])
 
-    def _as_prepared(self, X: Any, dtype: Any) -> Prepared:
-        if isinstance(X, Prepared):
+    def _as_prepared(self, X: Any, dtype: Any) -> PreparedRows:
+        if isinstance(X, PreparedRows):
             return X
-        prepared = Prepared(X, dtype)
+        prepared = PreparedRows(X, dtype)
         for kernel in self.kernels:
             _check_features(kernel, prepared.X)
         return prepared
@@ -176,8 +176,8 @@ class KernelFamily:
     def _evaluate_group(
         self,
         members: list[int],
-        source: Prepared,
-        other: Prepared,
+        source: PreparedRows,
+        other: PreparedRows,
         out: np.ndarray,
         kept: dict[Any, list[np.ndarray]],
         *,
@@ -194,7 +194,7 @@ class KernelFamily:
                 if square:
                     _mirror(out[member], start, stop)
 
-    def _check_finite(self, member: int, values: np.ndarray, X: Prepared, Z: Prepared) -> None:
+    def _check_finite(self, member: int, values: np.ndarray, X: PreparedRows, Z: PreparedRows) -> None:
         # NaN and inf survive min and max, which make no temporary array
         if values.size == 0 or (np.isfinite(values.min()) and np.isfinite(values.max())):
             return

@@ -20,7 +20,7 @@ from multikernel.kernels.quantities import (
     SquaredDistances,
     column_variance,
 )
-from multikernel.kernels.windows import Prepared, TrainingSet, in_chunks
+from multikernel.kernels.windows import PreparedRows, TrainingSet, in_chunks
 
 
 class InnerProductKernel(Kernel):
@@ -41,7 +41,7 @@ class InnerProductKernel(Kernel):
     def _quantity(self) -> Quantity:
         return RawProducts(self._inner())
 
-    def _squared_norms(self, X: Prepared) -> np.ndarray:
+    def _squared_norms(self, X: PreparedRows) -> np.ndarray:
         return X.rows(self._inner()).norm ** 2
 
     def _fitted_gamma(self, gamma: Any, training: TrainingSet) -> float:
@@ -101,7 +101,7 @@ class Linear(ExplicitKernel):
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         out[...] = values
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return self._squared_norms(X)
 
     def features(self, X: Any) -> np.ndarray:
@@ -169,7 +169,7 @@ class Polynomial(InnerProductKernel):
 
         in_chunks(fill, values, out)
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return (self.gamma_ * self._squared_norms(X) + self.coef0) ** self.degree
 
     def _description(self) -> str:
@@ -220,7 +220,7 @@ class Sigmoid(InnerProductKernel):
         gamma, coef0 = values.dtype.type(self.gamma_), values.dtype.type(self.coef0)
         in_chunks(lambda v, o: np.tanh(v * gamma + coef0, out=o), values, out)
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return np.tanh(self.gamma_ * self._squared_norms(X) + self.coef0)
 
 
@@ -247,7 +247,7 @@ class Cosine(ExplicitKernel):
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         out[...] = values
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return (self._squared_norms(X) > 0).astype(np.float64)
 
     def features(self, X: Any) -> np.ndarray:
@@ -399,7 +399,7 @@ class ChiSquared(DistanceKernel):
         else:
             super()._apply(values, out)
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return X.rows(self._distances()).sums if self.additive else super()._diagonal(X)
 
     def _description(self) -> str:
@@ -435,5 +435,5 @@ class HistogramIntersection(Kernel):
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         out[...] = values
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return X.rows(self._quantity()).sums

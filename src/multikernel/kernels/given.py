@@ -13,7 +13,7 @@ from multikernel.io.state import Array, attributes
 from multikernel.kernels.base import DistanceKernel, Kernel
 from multikernel.kernels.columns import take_columns
 from multikernel.kernels.quantities import Quantity
-from multikernel.kernels.windows import Prepared, Rows, TrainingSet, Window
+from multikernel.kernels.windows import PreparedRows, Rows, TrainingSet, Window
 
 
 def _dense(X: Any) -> np.ndarray:
@@ -34,7 +34,7 @@ class GivenValues(Quantity):
     def subset(self, X: Any, rows: np.ndarray) -> Any:
         return _dense(X)[np.ix_(rows, rows)]
 
-    def closed_form_mean(self, X: Prepared) -> float:
+    def closed_form_mean(self, X: PreparedRows) -> float:
         return float(X.rows(self).data.mean(dtype=np.float64))
 
 
@@ -65,7 +65,7 @@ class PairwiseKernel(Kernel):
     def _quantity(self) -> GivenValues:
         return GivenValues(self.columns_)
 
-    def _given_diagonal(self, X: Prepared) -> np.ndarray:
+    def _given_diagonal(self, X: PreparedRows) -> np.ndarray:
         values = X.rows(self._quantity()).data
         if values.shape[0] != values.shape[1]:
             raise ValueError(f"kernel {self.label!r}: a matrix of shape {values.shape} does not hold k(x, x).")
@@ -117,7 +117,7 @@ class FromDistance(PairwiseKernel, DistanceKernel):
                 'For a matrix of kernel values use "precomputed".'
             )
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return np.exp(-self._given_diagonal(X) / self.bandwidth_)
 
 
@@ -139,7 +139,7 @@ class Precomputed(PairwiseKernel):
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         out[...] = values
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return self._given_diagonal(X)
 
 
@@ -231,7 +231,7 @@ class FromFunction(Kernel):
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         out[...] = values
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return self._own(X.rows(self._quantity()).data).astype(np.float64)
 
     def _description(self) -> str:

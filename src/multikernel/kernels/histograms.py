@@ -10,7 +10,7 @@ from scipy import sparse
 
 from multikernel.kernels.columns import take_columns
 from multikernel.kernels.quantities import Quantity
-from multikernel.kernels.windows import Prepared, Rows, Window
+from multikernel.kernels.windows import PreparedRows, Rows, Window
 from multikernel.runtime.threads import over_rows
 
 # bins the dense loops visit in the time the overlap loops take for one bin that two rows share, by the size of
@@ -125,7 +125,7 @@ class L1Distances(Histograms):
         np.subtract(left + right, overlap, out=overlap)
         return np.maximum(overlap, 0, out=overlap)
 
-    def scale(self, X: Prepared) -> float:
+    def scale(self, X: PreparedRows) -> float:
         data, size = X.rows(self).data, X.rows(self).data.shape[0] * len(self.columns)
         if sparse.issparse(data):
             data = data.astype(np.float64)

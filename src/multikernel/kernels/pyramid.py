@@ -11,8 +11,8 @@ from multikernel.io.state import POSITIVE, Maybe, attributes
 from multikernel.kernels.base import DistanceKernel, Kernel
 from multikernel.kernels.functions import ChiSquared, HistogramIntersection, Laplacian
 from multikernel.kernels.histograms import ChiSquaredDistances, Histograms, Intersections, L1Distances
-from multikernel.kernels.quantities import Quantity, WeightedSum
-from multikernel.kernels.windows import Prepared, TrainingSet
+from multikernel.kernels.quantities import Quantity, WeightedQuantity
+from multikernel.kernels.windows import PreparedRows, TrainingSet
 
 
 class SpatialPyramid(DistanceKernel):
@@ -134,7 +134,7 @@ class SpatialPyramid(DistanceKernel):
 
     def _quantity(self) -> Quantity:
         levels = self._level_quantities()
-        return levels[0] if len(levels) == 1 else WeightedSum(levels, self._level_weights())
+        return levels[0] if len(levels) == 1 else WeightedQuantity(levels, self._level_weights())
 
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         if self.bandwidth is None:
@@ -142,7 +142,7 @@ class SpatialPyramid(DistanceKernel):
         else:
             super()._apply(values, out)
 
-    def _diagonal(self, X: Prepared) -> np.ndarray:
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
         if self.bandwidth is not None:
             return super()._diagonal(X)
         sums = [X.rows(level).sums for level in self._level_quantities()]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from multikernel.kernels.columns import take_columns
-from multikernel.kernels.windows import Prepared, Rows, Window, in_chunks, take_rows
+from multikernel.kernels.windows import PreparedRows, Rows, Window, in_chunks, take_rows
 
 
 class Quantity:
@@ -44,11 +44,11 @@ class Quantity:
         """The data of some of the training samples."""
         return take_rows(X, rows)
 
-    def closed_form_mean(self, X: Prepared) -> float | None:
+    def closed_form_mean(self, X: PreparedRows) -> float | None:
         """The mean over all n² pairs where it needs no pass over them."""
         return None
 
-    def scale(self, X: Prepared) -> float:
+    def scale(self, X: PreparedRows) -> float:
         raise ValueError(
             'bandwidth="scale" is defined for RBF and Laplacian kernels only. Use "mean", "median" or a number.'
         )
@@ -164,16 +164,16 @@ class SquaredDistances(Quantity):
         in_chunks(fill, values, out, left)
         return out
 
-    def closed_form_mean(self, X: Prepared) -> float:
+    def closed_form_mean(self, X: PreparedRows) -> float:
         rows = X.rows(self.centered)
         center = np.asarray(rows.data.mean(axis=0, dtype=np.float64)).ravel()
         return float(2 * rows.square.mean() - 2 * center @ center)
 
-    def scale(self, X: Prepared) -> float:
+    def scale(self, X: PreparedRows) -> float:
         return len(self.columns) * column_variance(self.centered, X)
 
 
-def column_variance(centered: InnerProducts, X: Prepared) -> float:
+def column_variance(centered: InnerProducts, X: PreparedRows) -> float:
     """Variance of all entries of the selected columns, X.var(), without cancellation for dense data."""
     rows = X.rows(centered)
     data, size = rows.data, len(rows) * len(centered.columns)
@@ -184,7 +184,7 @@ def column_variance(centered: InnerProducts, X: Prepared) -> float:
     return float(rows.square.sum() / size + centers @ centers / len(centers))
 
 
-class WeightedSum(Quantity):
+class WeightedQuantity(Quantity):
     """A weighted sum of quantities on the same columns, such as the levels of a pyramid."""
 
     def __init__(self, parts: Sequence[Quantity], weights: Sequence[float]) -> None:

@@ -57,7 +57,7 @@ class Rows:
         return Rows(self.data[rows], **{name: values[rows] for name, values in self.stats.items()})
 
 
-class Prepared:
+class PreparedRows:
     """Data made ready for the kernels of a family, so that many windows of it cost little.
 
     Made by :meth:`KernelFamily.prepare`; accepted by :meth:`KernelFamily.evaluate` in place of the data.
@@ -76,9 +76,9 @@ class Prepared:
             self._rows[quantity.key] = quantity.prepare(self.X, self.dtype)
         return self._rows[quantity.key]
 
-    def take(self, rows: Any) -> Prepared:
+    def take(self, rows: Any) -> PreparedRows:
         """The same for some of the samples."""
-        part = Prepared(take_rows(self.X, rows), self.dtype)
+        part = PreparedRows(take_rows(self.X, rows), self.dtype)
         part._rows = {key: prepared.take(rows) for key, prepared in self._rows.items()}
         return part
 
@@ -106,7 +106,7 @@ class Window:
     """
 
     def __init__(
-        self, X: Prepared, Z: Prepared, start: int, stop: int, first: int = 0, *, square: bool = False
+        self, X: PreparedRows, Z: PreparedRows, start: int, stop: int, first: int = 0, *, square: bool = False
     ) -> None:
         self.X, self.Z = X, Z
         self.start, self.stop, self.first, self.square = start, stop, first, square
@@ -134,7 +134,7 @@ class Window:
         )
 
 
-def square_windows(X: Prepared) -> Iterator[Window]:
+def square_windows(X: PreparedRows) -> Iterator[Window]:
     """Windows that cover the upper triangle of a square matrix."""
     for start, stop in row_blocks(len(X), len(X)):
         yield Window(X, X, start, stop, start, square=True)
@@ -147,7 +147,7 @@ class TrainingSet:
     """
 
     def __init__(self, X: Any, feature_names: Any = None, *, dtype: Any = None, keep: int = 0) -> None:
-        self.prepared = Prepared(X, dtype)
+        self.prepared = PreparedRows(X, dtype)
         self.X = self.prepared.X
         self.feature_names = list(feature_names) if feature_names is not None else names_of(self.X)
         if self.feature_names is not None and len(self.feature_names) != self.X.shape[1]:
@@ -195,12 +195,12 @@ class TrainingSet:
         ]
         return float(np.median(np.concatenate(distances)))
 
-    def _subsample(self, quantity: Quantity, size: int) -> Prepared:
+    def _subsample(self, quantity: Quantity, size: int) -> PreparedRows:
         n_samples = len(self.prepared)
         if n_samples <= size:
             return self.prepared
         rows = np.sort(np.random.default_rng(0).choice(n_samples, size, replace=False))
-        return Prepared(quantity.subset(self.X, rows), self.prepared.dtype)
+        return PreparedRows(quantity.subset(self.X, rows), self.prepared.dtype)
 
     def _has_room_for(self, quantity: Quantity) -> bool:
         n_samples, itemsize = len(self.prepared), self.prepared.dtype.itemsize

@@ -41,5 +41,5 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """``gap / |primal|``: what ``tol`` is compared with; no gap is none of zero, either."""
+        """``gap / |primal|``, which ``tol`` is compared with; zero where both are zero."""
         return self.gap / max(abs(self.primal), 1e-300)

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 class ColumnProblem:
-    """SVMs whose features are the columns of all kernels [BZB04], one a label.
+    """SVMs whose features are the columns of all kernels [BZB04], one per label.
 
     Label t has coefficients a_jt (n,) for each kernel j, and the sum over labels of
 

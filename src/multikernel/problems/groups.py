@@ -121,13 +121,13 @@ class Groups:
         return len(self.members)
 
     def sum(self, values: ArrayLike) -> Vector:
-        """Sum of ``values``, one a kernel, over each group."""
+        """Sum of ``values``, one per kernel, over each group."""
         totals = np.zeros(len(self))
         np.add.at(totals, self.label, np.asarray(values, dtype=np.float64))
         return totals
 
     def max(self, values: ArrayLike) -> Vector:
-        """Largest of ``values``, one a kernel, in each group."""
+        """Largest of ``values``, one per kernel, in each group."""
         largest = np.full(len(self), -np.inf)
         np.maximum.at(largest, self.label, np.asarray(values, dtype=np.float64))
         return largest

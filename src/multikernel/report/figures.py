@@ -106,7 +106,7 @@ def convergence_figure(comparison: Comparison) -> Html | None:
     chart = _both(line_chart, series, label=f"Relative duality gap against time: {ends}.")
     caption = (
         "Relative duality gap during the fit on the first split, both axes logarithmic: lower and further left is "
-        "better. Of several problems in a fit, one a class, it is the largest gap; one not yet begun counts 1."
+        "better. Of several problems in a fit, one per class, it is the largest gap; one not yet begun counts 1."
     )
     return _section(
         "Convergence",

@@ -210,7 +210,7 @@ def held_out_folds(cv: Any, labels: NDArray) -> Folds:
 
 
 def price_grids(C: Any, Cs: Any, n_kernels: int) -> list[list[float]]:
-    """Values of C for each kernel, from one number, one a kernel, or "cv" for all of ``Cs``."""
+    """Values of C for each kernel, from one number, one per kernel, or "cv" for all of ``Cs``."""
     if isinstance(C, str) and C != "cv":
         raise ValueError(f'C={C!r} is not known: give a number, one for each kernel, or "cv" to choose among Cs.')
     name, given = ("Cs", Cs) if isinstance(C, str) else ("C", C)

@@ -1,4 +1,4 @@
-"""Many binary SVMs on one kernel, one a label, solved on all cores."""
+"""Many binary SVMs on one kernel, one per label, solved on all cores."""
 
 from __future__ import annotations
 
