@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from importlib import resources
 
 from multikernel.compare.table import seconds
 from multikernel.report.figures import weights_figure
 from multikernel.report.markup import Html, el
+from multikernel.report.shell import header, whole_page
 from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Verdict
 from multikernel_experiments.remarks import about_times, remarks
 from multikernel_experiments.results import Results
 from multikernel_experiments.tables import Table, tables
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _STYLE = """
 .experiment thead th { white-space: normal; }
 .experiment tbody th { min-width: 9em; }
@@ -37,17 +36,6 @@ img.plot { display: block; width: 100%; height: auto; background: #fff; border-r
 def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
     """The whole page; figures are captions and PNG images by name."""
     protocol = results.protocol
-    style = resources.files("multikernel.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        el("meta", name="color-scheme", content="light dark"),
-        el("title", f"{protocol.title} – multikernel experiment"),
-        el("link", rel="icon", href="data:,"),
-        el("style", Html(style + _STYLE)),
-    )
     sections = [
         _banner(results),
         _verdicts(protocol.claims(results)),
@@ -57,8 +45,8 @@ def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
         _notes(results),
         _repeat(results),
     ]
-    body = el("body", _header(results), el("main", sections))
-    return f"<!DOCTYPE html>\n{el('html', head, body, lang='en')}\n"
+    title = f"{protocol.title} – multikernel experiment"
+    return whole_page(title, _header(results), el("main", sections), style=_STYLE)
 
 
 def _header(results: Results) -> Html:
@@ -68,23 +56,12 @@ def _header(results: Results) -> Html:
     scored = {entry.title: results.score(entry.key) for entry in whole}
     best = max(scored, key=lambda title: scored[title], default=None)
     counts = [len(protocol.entries), len(protocol.settings), protocol.n_splits]
-    cards = [_card("Methods", str(counts[0]), protocol.metric), _card("Splits", str(counts[2]), "of each setting")]
+    cards = [("Methods", str(counts[0]), protocol.metric), ("Splits", str(counts[2]), "of each setting")]
     if counts[1] > 1:
-        cards.append(_card("Settings", str(counts[1]), protocol.setting_title))
+        cards.append(("Settings", str(counts[1]), protocol.setting_title))
     if best is not None:
-        cards.insert(0, _card("Best mean", f"{100 * scored[best]:.1f} %", best))
-    return el(
-        "header",
-        el("p", "multikernel · experiment", class_="eyebrow"),
-        el("h1", protocol.title),
-        el("p", protocol.about, class_="lead"),
-        el("p", f"Source: {protocol.source}.", class_="lead"),
-        el("dl", cards, class_="cards"),
-    )
-
-
-def _card(name: str, value: str, detail: str) -> Html:
-    return el("div", el("dt", name), el("dd", el("strong", value), el("span", detail)))
+        cards.insert(0, ("Best mean", f"{100 * scored[best]:.1f} %", best))
+    return header("experiment", protocol.title, [protocol.about, f"Source: {protocol.source}."], cards)
 
 
 def _banner(results: Results) -> list[Html]:

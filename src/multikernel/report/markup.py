@@ -48,7 +48,7 @@ def join(*children: Any) -> Html:
 
 def sentence(text: str) -> str:
     """With a capital letter and a full stop."""
-    return text[:1].upper() + text[1:] + "."
+    return text[:1].upper() + text[1:] + "." * (not text.endswith((".", "?", "!")))
 
 
 def _text(value: Any) -> str:

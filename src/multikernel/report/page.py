@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 
 from multikernel.compare.results import Comparison
 from multikernel.compare.table import percent, seconds
@@ -14,29 +13,15 @@ from multikernel.report.figures import (
     kernels_figure,
     weights_figure,
 )
-from multikernel.report.markup import Html, el, join, sentence
+from multikernel.report.markup import Html, el, join
 from multikernel.report.results_table import results_table
-
-# nothing may be fetched: styles are inline, and the only script is data that is not run
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+from multikernel.report.shell import header, whole_page
 
 
 def render(comparison: Comparison) -> str:
     """The whole page as text."""
-    style = resources.files("multikernel.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="generator", content=f"multikernel {comparison.versions.get('multikernel', '')}"),
-        el("title", f"{comparison.data} – multikernel comparison"),
-        el("link", rel="icon", href="data:,"),
-        el("style", Html(style)),
-    )
-    body = el("body", _header(comparison), el("main", _sections(comparison)), _data(comparison))
-    return f"<!DOCTYPE html>\n{el('html', head, body, lang='en')}\n"
+    title = f"{comparison.data} – multikernel comparison"
+    return whole_page(title, _header(comparison), el("main", _sections(comparison)), _data(comparison))
 
 
 def _sections(comparison: Comparison) -> list[Html | None]:
@@ -58,25 +43,14 @@ def _header(comparison: Comparison) -> Html:
     singles = [kernel for kernel in comparison.kernels if kernel.scores]
     cards = []
     if best is not None:
-        cards.append(_card("Best method", percent(best.score), best.title))
+        cards.append(("Best method", percent(best.score), best.title))
     if singles:
         single = max(singles, key=lambda kernel: kernel.score)
-        cards.append(_card("Best single kernel", percent(single.score), single.name))
-    cards.append(_card("Kernels", str(len(comparison.kernel_names)), f"{len(comparison.classes)} classes"))
+        cards.append(("Best single kernel", percent(single.score), single.name))
+    cards.append(("Kernels", str(len(comparison.kernel_names)), f"{len(comparison.classes)} classes"))
     count = len(comparison.n_test)
-    cards.append(_card("Time", seconds(comparison.seconds), f"{count} split{'s' * (count != 1)}"))
-    return el(
-        "header",
-        el("p", "multikernel · comparison", class_="eyebrow"),
-        el("h1", comparison.data),
-        el("p", sentence(comparison.description), class_="lead") if comparison.description else None,
-        el("p", sentence(comparison.protocol), class_="lead"),
-        el("dl", cards, class_="cards"),
-    )
-
-
-def _card(name: str, value: str, detail: str) -> Html:
-    return el("div", el("dt", name), el("dd", el("strong", value), el("span", detail)))
+    cards.append(("Time", seconds(comparison.seconds), f"{count} split{'s' * (count != 1)}"))
+    return header("comparison", comparison.data, [comparison.description, comparison.protocol], cards)
 
 
 def _interrupted(comparison: Comparison) -> Html | None:
