@@ -295,7 +295,7 @@ def test_nonsense_in_the_manifest_is_refused(model_file, state):
 
 
 def test_pipelines_of_scikit_learns_transformers_need_no_trust(tmp_path):
-    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame = pd.DataFrame(X.copy(), columns=["a", "b", "c", "d"])
     frame.iloc[3, 1] = np.nan
     frame["kind"] = np.where(X[:, 0] > 5.5, "long", "short")
     numbers = make_pipeline(SimpleImputer(), PowerTransformer(), SelectKBest(f_classif, k=3), PCA(2, random_state=0))

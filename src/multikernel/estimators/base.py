@@ -268,7 +268,9 @@ def intercept_of(result: Result, shape: tuple[int, ...]) -> NDArray[np.float64]:
 def sane_weights(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weights of samples, unless squares of them would overflow or vanish."""
     used = weight[weight > 0.0]
-    if len(used) and not (used.max() <= LARGEST and used.min() >= 1.0 / LARGEST):
+    if not len(used):
+        raise ValueError("all samples have a weight of zero: there must be at least one non-zero weight.")
+    if not (used.max() <= LARGEST and used.min() >= 1.0 / LARGEST):
         raise ValueError(
             f"weights of samples and classes are from {used.min():g} to {used.max():g}: they must be zero, or from "
             f"{1.0 / LARGEST:g} to {LARGEST:g}. Scale them, or leave samples out by a weight of zero."
