@@ -153,7 +153,6 @@ VARIANTS = [
     (MKLClassifier, {"groups": [[0, 1], [2, 3]]}),
     (MKLClassifier, {"nu": 0.5}),
     (CSKLClassifier, {"exact": True, "t": 2}),
-    (CSKLClassifier, {"exact": True, "t": 2, "solver_options": {"method": "cuts"}}),
     (ObscureClassifier, {"solver": "sdca"}),
     (SVRGMKLClassifier, {"solver": "paper"}),
 ]
@@ -239,7 +238,6 @@ LEFT = [
     (MKLClassifier, {"tol": 1e-5, "solver": "lp", "p": 1.2}),
     (CSKLClassifier, {"tol": 1e-5, "t": 3, "solver": "reduced-gradient"}),
     (CSKLClassifier, {"tol": 1e-4, "t": 3, "exact": True}),
-    (CSKLClassifier, {"tol": 1e-4, "t": 3, "exact": True, "solver_options": {"method": "cuts"}}),
     (GMKLClassifier, {"tol": 1e-6}),
     (MKFDAClassifier, {"tol": 1e-4, "solver": "sip"}),
     (MultilabelMKLClassifier, {"tol": 1e-5}),

@@ -1,4 +1,4 @@
-"""Exactly t kernels: the proof by branches and by cuts, against brute force and against definitions."""
+"""Exactly t kernels: the proof by branch and bound, against brute force and against definitions."""
 
 import heapq
 import math
@@ -18,8 +18,7 @@ from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.cskl.branch_and_bound import Branching, least_point
-from multikernel.solvers.cskl.choices import ChoiceList, ChoiceProgram, choices, surviving
+from multikernel.solvers.cskl.branch_and_bound import Branching, Cuts, least_point
 from multikernel.solvers.cskl.exact import SelectionProblem, _Search, exact_selection
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
@@ -75,11 +74,10 @@ def test_exact_selection_is_that_of_brute_force(inner, t):
         "labels": LabelSVMs(np.column_stack([signs, np.roll(signs, 3)]), C),
     }[inner]
     members, value = brute_force(K, svm, t)
-    for method in ("branches", "cuts"):
-        result = solve_exactly(K, svm, t, method=method)
-        assert result.converged
-        assert_allclose(result.certificate.primal, value, rtol=2e-6)
-        assert tuple(np.flatnonzero(result.weights)) == members
+    result = solve_exactly(K, svm, t)
+    assert result.converged
+    assert_allclose(result.certificate.primal, value, rtol=2e-6)
+    assert tuple(np.flatnonzero(result.weights)) == members
 
 
 @pytest.mark.parametrize("t", [1, 3, 6, 11])
@@ -88,11 +86,10 @@ def test_exact_selection_out_of_twelve_is_that_of_brute_force(inner, t):
     K, signs, C = make_kernels(n_kernels=12, n=24)
     svm = CSVM(signs, C) if inner == "C" else NuSVM(signs, 0.4)
     members, value = brute_force(K, svm, t)
-    for method in ("branches", "cuts"):
-        result = solve_exactly(K, svm, t, method=method)
-        assert result.converged
-        assert_allclose(result.certificate.primal, value, rtol=1e-6)
-        assert tuple(np.flatnonzero(result.weights)) == members
+    result = solve_exactly(K, svm, t)
+    assert result.converged
+    assert_allclose(result.certificate.primal, value, rtol=1e-6)
+    assert tuple(np.flatnonzero(result.weights)) == members
 
 
 def test_the_best_of_kernels_with_a_loose_relaxation_is_that_of_brute_force():
@@ -125,7 +122,7 @@ def test_branches_hold_their_bounds():
     problem = SelectionProblem(DenseStack(K), svm, CappedSimplex(4), memory=1 << 30)
     search = _Search(problem, Monitor(problem, 1e-4))
     search.relax(None)
-    master = search.master = Branching(search)
+    master = Branching(search)
     master.begin()
     best = brute_force(K, svm, 4)[1]
     values = {S: svm.solve(K[list(S)].sum(axis=0), tol=1e-8)[0] for S in combinations(range(10), 4)}
@@ -137,7 +134,7 @@ def test_branches_hold_their_bounds():
             inside, possible = set(branch.inside.tolist()), {*branch.inside.tolist(), *branch.free.tolist()}
             least = min(value for S, value in values.items() if inside <= set(S) <= possible)
             assert bound <= least * (1.0 + 1e-7)
-            assert master.bound(branch.inside, branch.free) <= least * (1.0 + 1e-7)
+            assert search.bound(branch.inside, branch.free) <= least * (1.0 + 1e-7)
             assert_allclose(branch.weights.sum(), 4.0)
             assert_allclose(branch.weights[branch.inside], 1.0)
             n_seen += 1
@@ -184,69 +181,26 @@ def test_the_least_point_of_a_quadratic_model_agrees_with_a_conic_solver():
         assert_allclose(gradient @ (found - about) + 0.5 * (found - about) @ H @ (found - about), optimum, atol=1e-4)
 
 
-def test_the_mixed_integer_program_proves_the_same(monkeypatch):
-    K, signs, C = make_kernels(n_kernels=7, n=30)
-    monkeypatch.setattr("multikernel.solvers.cskl.choices.MOST_LISTED", 0)
-    monkeypatch.setattr("multikernel.solvers.cskl.exact.MORE_CUTS", 1)
-    for svm in (CSVM(signs, C), NuSVM(signs, 0.4)):
-        members, value = brute_force(K, svm, 3)
-        result = solve_exactly(K, svm, 3, tol=1e-3, method="cuts")
-        assert result.converged
-        assert tuple(np.flatnonzero(result.weights)) == members
-        assert result.certificate.dual <= value <= result.certificate.primal
-
-
 @pytest.mark.parametrize("shrinks", [True, False])
-def test_bounds_of_choices_hold_and_the_program_agrees_with_the_list(shrinks):
+def test_cuts_bound_every_choice_of_a_branch_and_are_the_best_of_their_kind(shrinks, monkeypatch):
+    monkeypatch.setattr("multikernel.solvers.cskl.branch_and_bound.MOST_CUTS", 4)
     K, signs, C = make_kernels(n_kernels=7, n=30)
     svm = CSVM(signs, C) if shrinks else NuSVM(signs, 0.4)
     problem = SelectionProblem(DenseStack(K), svm, CappedSimplex(3), memory=1 << 30)
     assert problem.shrinks is shrinks
-    listed, program = ChoiceList(7, 3, shrinks), ChoiceProgram(7, 3, shrinks)
-    rng = np.random.default_rng(0)
+    rng, cuts, latest = np.random.default_rng(0), Cuts(7, 3, shrinks), []
     for _ in range(6):
-        cut = problem.cut(problem.solve_inner(rng.uniform(size=7), None, 1e-8)[1])
-        listed.add(*cut)
-        program.add(*cut)
-    for S, bound in zip(choices(7, 3).T, listed.bounds):
-        assert bound <= svm.solve(K[S].sum(axis=0), tol=1e-10)[0] + 1e-9
-    by_list, by_program = listed.solve(np.inf)[0], program.solve(np.inf)[0]
-    assert by_program <= by_list + 1e-9
-    if not shrinks:  # no multiples, so that the two are the same problem
-        assert_allclose(by_program, by_list, rtol=1e-3)
-
-
-@pytest.mark.parametrize("shrinks", [True, False])
-def test_the_search_lists_just_the_choices_that_no_cut_rules_out(shrinks):
-    rng = np.random.default_rng(1)
-    F, t = 11, 4
-    cuts = [(float(rng.uniform(3, 8)), rng.gamma(1.0, 1.5, size=F)) for _ in range(5)]
-    everything = ChoiceList(F, t, shrinks)
-    for cut in cuts:
-        everything.add(*cut)
-    below = float(np.quantile(everything.bounds, 0.3))
-    expected = {tuple(S) for S, bound in zip(everything.members.T.tolist(), everything.bounds) if bound < below}
-    members, complete = surviving(cuts, t, shrinks, below)
-    assert complete
-    assert {tuple(sorted(S)) for S in members.T.tolist()} == expected
-    assert members.shape[1] == len(expected)
-    assert 0 < len(expected) < everything.members.shape[1]
-
-
-def test_a_search_in_pieces_finds_the_same_and_one_cut_short_says_so(monkeypatch):
-    rng = np.random.default_rng(2)
-    cuts = [(6.0, rng.gamma(2.0, 1.5, size=12)) for _ in range(3)]
-    whole, complete = surviving(cuts, 5, True, 2.5)
-    assert complete
-    assert whole.shape[1] > 60
-    monkeypatch.setattr("multikernel.solvers.cskl.choices.BRANCHES", 40)
-    pieces, complete = surviving(cuts, 5, True, 2.5)
-    assert complete
-    assert sorted(whole.T.tolist()) == sorted(pieces.T.tolist())
-    monkeypatch.setattr("multikernel.solvers.cskl.choices.MOST_LISTED", 20)
-    short, complete = surviving(cuts, 5, True, 2.5)
-    assert not complete
-    assert 20 <= short.shape[1] < whole.shape[1]
+        latest.append(problem.cut(problem.solve_inner(rng.uniform(size=7), None, 1e-8)[1]))
+        cuts.add(*latest[-1])
+    choices = list(combinations(range(7), 3))
+    for n_inside in range(4):
+        members = rng.permutation(7)
+        inside, free = members[:n_inside], members[n_inside : 5 if n_inside < 3 else 3]
+        within = [S for S in choices if set(inside) <= set(S) <= {*inside, *free}]
+        bound = cuts.bound(inside, free, np.inf)
+        # of each cut its worst choice, and of these the best
+        assert_allclose(bound, max(min(problem.bound(c, q[list(S)].sum()) for S in within) for c, q in latest[-4:]))
+        assert bound <= min(svm.solve(K[list(S)].sum(axis=0), tol=1e-10)[0] for S in within) + 1e-9
 
 
 def test_an_exact_fit_without_time_is_honest(cancer):

@@ -77,8 +77,7 @@ class CSKLClassifier(KernelSVMClassifier):
     max_iter : int
         Largest number of outer iterations of each problem; with ``exact=True``, of rounds of 64 branches.
     solver_options : dict, optional
-        More for the solver: ``{"away": False}`` for "lp" makes it the paper's; ``{"method": "cuts"}`` with
-        ``exact=True`` proves the choice by cuts and a mixed-integer program alone. Unknown names are refused.
+        More for the solver: ``{"away": False}`` for "lp" makes it the paper's. Unknown names are refused.
     max_time : float, optional
         Seconds for the whole fit.
     memory : int or str, optional

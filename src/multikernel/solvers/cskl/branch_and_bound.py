@@ -111,38 +111,62 @@ def least_point(H: NDArray, gradient: Vector, about: Vector, allowed: CappedSimp
     return h
 
 
+class Cuts:
+    """The latest cuts: each bounds J at all choices of kernels.
+
+    Parameters
+    ----------
+    n_kernels, t : int
+        Kernels there are, and in a choice.
+    shrinks : bool
+        Whether multiples of an alpha count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.solvers.cskl.branch_and_bound import Cuts
+    >>> cuts = Cuts(3, 2, shrinks=False)
+    >>> cuts.add(4.0, np.array([1.0, 2.0, 3.0]))
+    >>> cuts.bound(np.array([0]), np.array([1, 2]), enough=np.inf)
+    2.0
+    """
+
+    def __init__(self, n_kernels: int, t: int, shrinks: bool):
+        self.t, self.shrinks, self.n_added = t, shrinks, 0
+        self._constants, self._forms = np.zeros(MOST_CUTS), np.zeros((MOST_CUTS, n_kernels))
+
+    def add(self, constant: float, q: Vector) -> None:
+        """Take note of a cut, in place of the oldest."""
+        place = self.n_added % MOST_CUTS
+        self._constants[place], self._forms[place] = constant, q
+        self.n_added += 1
+
+    @property
+    def known(self) -> tuple[Vector, NDArray]:
+        """Constants and quadratic forms."""
+        return self._constants[: self.n_added], self._forms[: self.n_added]
+
+    def bound(self, inside: Indices, free: Indices, enough: float) -> float:
+        """What they say of J at all choices of a branch; one that says ``enough`` will do."""
+        from multikernel.compiled.cuts import best_bound
+
+        newest, kept = (self.n_added - 1) % MOST_CUTS, np.empty(self.t - len(inside))
+        return best_bound(*self.known, newest, inside, free, kept, self.shrinks, enough)
+
+
 class Branching:
     """Branches in order of their bounds: the least of them bounds J at all choices.
-
-    A master problem for :func:`~multikernel.solvers.cskl.exact.exact_selection`.
 
     Parameters
     ----------
     search : object
-        Has the problem, the relaxed solution and the best choice, and looks at choices.
+        Has the problem, its cuts, the relaxed solution and the best choice, and looks at choices.
     """
 
     def __init__(self, search: Any):
         self.search, self.problem = search, search.problem
-        self.constants, self.forms = np.zeros(MOST_CUTS), np.zeros((MOST_CUTS, self.problem.n_kernels))
-        self.n_cuts = self.n_branches = 0
+        self.n_branches = 0
         self.open: list[tuple[float, int, Branch]] = []
-
-    def add(self, constant: float, q: Vector) -> None:
-        """Take note of a cut, in place of the oldest."""
-        place = self.n_cuts % MOST_CUTS
-        self.constants[place], self.forms[place] = constant, q
-        self.n_cuts += 1
-
-    def bound(self, inside: Indices, free: Indices) -> float:
-        """What the cuts say of J at all choices of a branch; one that rules them out is enough."""
-        from multikernel.compiled.choices import best_bound
-
-        known = slice(0, min(self.n_cuts, MOST_CUTS))
-        newest, count = (self.n_cuts - 1) % MOST_CUTS, self.problem.t - len(inside)
-        shrinks, enough = self.problem.shrinks, self.search.enough
-        cuts = self.constants[known], self.forms[known], newest
-        return best_bound(*cuts, inside, free, np.empty(count), shrinks, enough)[0]
 
     @property
     def least(self) -> float:
@@ -170,7 +194,7 @@ class Branching:
         for taken in (True, False):
             inside = np.sort(np.append(branch.inside, chosen)) if taken else branch.inside
             count = self.problem.t - len(inside)
-            bound = max(branch.bound, self.bound(inside, rest))
+            bound = max(branch.bound, self.search.bound(inside, rest))
             if bound >= self.search.enough:
                 continue
             if math.comb(len(rest), count) <= FEW:
@@ -187,13 +211,10 @@ class Branching:
         return False
 
     def _look(self, inside: Indices, more: Indices) -> bool:
-        """Look at a choice unless cuts rule it out; True if it is time to stop."""
-        choice = np.append(inside, more)
-        if self.bound(choice, choice[:0]) >= self.search.enough:
-            return False
+        """Look at a choice unless nothing is to be found there; True if it is time to stop."""
         g = np.zeros(self.problem.n_kernels)
-        g[choice] = 1.0
-        return self.search.key(g) not in self.search.seen and self.search.look(g)
+        g[inside] = g[more] = 1.0
+        return not self.search.settled(g) and self.search.look(g)
 
     def _enter(self, inside: Indices, free: Indices, weights: Vector, alpha: NDArray, bound: float) -> bool:
         """Bound a branch by its relaxation, and keep it unless that rules it out; True if it is time to stop."""

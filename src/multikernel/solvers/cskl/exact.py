@@ -1,4 +1,4 @@
-"""The best t kernels, proved: cuts from SVMs, and a master problem over all choices of t kernels."""
+"""The best t kernels, proved: a relaxation, swaps of kernels, and branch and bound with cuts from SVMs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import OutOfTime, check, left, time_limit
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.cskl.branch_and_bound import MOST_CUTS, Branching
-from multikernel.solvers.cskl.choices import ChoiceList, ChoiceProgram, surviving
+from multikernel.solvers.cskl.branch_and_bound import Branching, Cuts
 from multikernel.solvers.mkl.newton import newton
 from multikernel.svm.binary import NuSVM
 from multikernel.svm.labels import LabelSVMs
@@ -23,11 +22,8 @@ from multikernel.svm.working_set import WorkingSet
 
 Vector = NDArray[np.float64]
 
-# Rounds of swaps at most; where cuts alone are to prove the best choice and too many choices are left to be listed,
-# rounds of further cuts, choices that get an SVM in each of these, and choices that are looked at to find those.
-MOST_ROUNDS, MORE_CUTS, MANY, LOOK = 10, 20, 64, 200_000
-# Cuts that are asked again before an exchange.
-LATEST = 50
+# Rounds of swaps at most.
+MOST_ROUNDS = 10
 # Relative gap of the SVM at a choice as long as it is worse than the best: it is to be ruled out, not to be known.
 ROUGH = 1e-2
 # Steps of SMO for one sample where an SVM is solved roughly, and at least; the gap from which on that was not enough,
@@ -41,6 +37,7 @@ SHARE_OF_TIME = 0.5
 WORK = 5_000_000
 # Bytes of alphas that a checkpoint may hold, so that a run that is resumed need not find them again.
 MOST_BYTES = 1 << 28
+NONE = np.zeros(0, dtype=np.intp)
 
 
 class SelectionProblem(MinMaxProblem):
@@ -108,17 +105,13 @@ def exact_selection(
     start: tuple[NDArray, NDArray] | None = None,
     *,
     max_iter: int = 1000,
-    method: str = "branches",
 ) -> None:
     """The best t kernels: J is convex, and every alpha bounds it from below everywhere.
 
     1. The relaxation, its cuts, and its t largest weights. 2. Swaps of a chosen kernel for another one as long as J
-    falls; swaps that a cut rules out cost nothing. 3. A proof. With ``method="branches"`` some kernels are taken and
-    some left out, and the relaxation over the others bounds J at all choices that agree with that; branches that it
-    does not rule out are split, the one with the least bound first. With ``method="cuts"`` there are, in turn, a
-    master problem, whose least value is a lower bound on J over all choices, and SVMs at the choices where it is
-    attained. The master problem looks at all choices that the cuts leave where they can be listed, and is a
-    mixed-integer program [SRSS06, eq. (12)] with g in {0, 1} otherwise.
+    falls; swaps that a cut rules out cost nothing. 3. A proof: some kernels are taken and some left out, and the
+    relaxation over the others bounds J at all choices that agree with that; branches that it does not rule out are
+    split, the one with the least bound first.
 
     Parameters
     ----------
@@ -129,46 +122,19 @@ def exact_selection(
     start : (weights, alpha), optional
         Where to start.
     max_iter : int
-        Largest number of master problems, or of rounds of 64 branches.
-    method : {"branches", "cuts"}
-        How to prove the best choice.
+        Largest number of rounds of 64 branches.
     """
-    if method not in ("branches", "cuts"):
-        raise ValueError(f'method={method!r} is not known: use "branches" or "cuts".')
     search = _Search(problem, monitor)
     search.resume()
     if search.relax(start) or search.swap():
         return
-    if method == "branches":
-        _by_branches(search, max_iter)
-    elif not search.open():
-        _by_cuts(search, max_iter)
-
-
-def _by_branches(search: _Search, max_iter: int) -> None:
-    master = search.master = Branching(search)
-    for cut in search.cuts:
-        master.add(*cut)
-    stop = master.begin()
+    branching = Branching(search)
+    stop = branching.begin()
     for _ in range(max_iter):
-        stop = stop or master.round()
-        search.monitor.prove(master.least)
-        search.monitor.notes = {"branches": master.n_branches}
+        stop = stop or branching.round()
+        monitor.prove(branching.least)
+        monitor.notes = {"branches": branching.n_branches}
         if search.report() or stop:
-            return
-
-
-def _by_cuts(search: _Search, max_iter: int) -> None:
-    monitor = search.monitor
-    for _ in range(max_iter):
-        bound, wanted = search.master.solve(monitor.certificate.primal)
-        monitor.prove(bound)
-        new = [g for g in wanted if search.key(g) not in search.seen]
-        # a choice that comes back has its exact value in the master problem, up to the inner tolerance
-        if not new:
-            search.tighten()
-            new = wanted or [search.best]
-        if any(search.visit(g) for g in new):
             return
 
 
@@ -177,9 +143,8 @@ class _Search:
 
     def __init__(self, problem: SelectionProblem, monitor: Monitor):
         self.problem, self.monitor = problem, monitor
-        self.master: Any = None
-        self.seen: dict[bytes, float] = {}
-        self.cuts: list[tuple[float, Vector]] = []
+        self.seen: set[bytes] = set()
+        self.cuts = Cuts(problem.n_kernels, problem.t, problem.shrinks)
         self.tol = min(0.1 * monitor.tol, 1e-3)
         self.best, self.alpha = problem.start()
         self.relaxed = self.best, self.alpha
@@ -200,9 +165,13 @@ class _Search:
         primal = self.monitor.certificate.primal
         return primal - SLACK * self.monitor.tol * abs(primal)
 
-    def tighten(self) -> None:
-        """Solve SVMs more exactly from now on."""
-        self.tol = max(0.1 * self.tol, 1e-12)
+    def bound(self, inside: NDArray[np.intp], free: NDArray[np.intp]) -> float:
+        """What cuts say of J at all choices of a branch."""
+        return self.cuts.bound(inside, free, self.enough)
+
+    def settled(self, g: Vector) -> bool:
+        """Whether a choice was looked at, or a cut rules it out."""
+        return self.key(g) in self.seen or self.bound(np.flatnonzero(g), NONE) >= self.enough
 
     def members(self, inside: NDArray[np.intp], free: NDArray[np.intp]) -> NDArray[np.int8]:
         """A branch: 1 for kernels inside, 0 for those that are free, and −1 for the others."""
@@ -233,16 +202,12 @@ class _Search:
             constant, q = self.cut(alpha)
             g = (members > 0).astype(float)
             if (members != 0).all() and self.problem.bound(constant, float(q @ g)) >= self.enough:
-                self.seen[self.key(g)] = self.problem.bound(constant, float(q @ g))
+                self.seen.add(self.key(g))
 
     def cut(self, alpha: NDArray) -> tuple[float, Vector]:
         """Take note of what an alpha proves."""
         constant, q = self.problem.cut(alpha)
-        self.cuts.append((constant, q))
-        if isinstance(self.master, Branching) and len(self.cuts) > 2 * MOST_CUTS:
-            del self.cuts[:MOST_CUTS]
-        if self.master is not None:
-            self.master.add(constant, q)
+        self.cuts.add(constant, q)
         return constant, q
 
     def tick(self) -> bool:
@@ -265,36 +230,10 @@ class _Search:
         value, alpha = self.problem.solve_roughly(g, self.alpha, self.enough)
         if value < self.enough:
             return self.visit(g, alpha)
-        self.seen[self.key(g)] = value
-        self.remember(self.members(np.flatnonzero(g), np.zeros(0, int)), g, alpha)
+        self.seen.add(self.key(g))
+        self.remember(self.members(np.flatnonzero(g), NONE), g, alpha)
         self.cut(alpha)
         return self.tick()
-
-    def open(self) -> bool:
-        """Make the master problem of the cuts so far; True if the monitor says stop meanwhile.
-
-        Choices that the cuts leave are listed. Where they are too many, SVMs at the best of those found make more
-        cuts; if that does not help either, the master problem is a mixed-integer program.
-        """
-        F, t, shrinks = self.problem.n_kernels, self.problem.t, self.problem.shrinks
-        for _ in range(MORE_CUTS):
-            primal, below = self.monitor.certificate.primal, self.enough
-            members, complete = surviving(self.cuts, t, shrinks, below)
-            if not complete:
-                members = members[:, :: 1 + members.shape[1] // LOOK]
-            listed = ChoiceList(F, t, shrinks, members, below)
-            for cut in reversed(self.cuts):  # the latest first: they rule out most
-                listed.add(*cut)
-                listed.drop(primal)
-            if complete:
-                self.master = listed
-                return False
-            if any(self.visit(g) for g in listed.best(MANY) if self.key(g) not in self.seen):
-                return True
-        self.master = ChoiceProgram(F, t, shrinks)
-        for cut in self.cuts:
-            self.master.add(*cut)
-        return False
 
     def visit(self, g: Vector, alpha: NDArray | None = None) -> bool:
         """Solve the SVM of a choice; True if the monitor says stop."""
@@ -302,8 +241,8 @@ class _Search:
         value, alpha = self.problem.solve_inner(g, warm, max(ROUGH, self.tol))
         if value < self.value:  # it may be the best yet
             value, alpha = self.problem.solve_inner(g, alpha, self.tol)
-        self.seen[self.key(g)] = value
-        self.remember(self.members(np.flatnonzero(g), np.zeros(0, int)), g, alpha)
+        self.seen.add(self.key(g))
+        self.remember(self.members(np.flatnonzero(g), NONE), g, alpha)
         self.cut(alpha)
         if value < self.value:
             self.best, self.alpha, self.value = g, alpha, value
@@ -339,8 +278,7 @@ class _Search:
             for i, j in self._exchanges():
                 g = self.best.copy()
                 g[i], g[j] = 0.0, 1.0
-                # cuts have come since the exchanges were put in order
-                if self.key(g) in self.seen or self._bound(g) >= self.enough:
+                if self.settled(g):  # cuts have come since the exchanges were put in order
                     continue
                 if self.try_out(g):
                     return True
@@ -353,13 +291,9 @@ class _Search:
     def _exchanges(self) -> NDArray[np.intp]:
         """Pairs of a chosen kernel and another one, by what cuts say of the choice with the one for the other."""
         inside, outside = np.flatnonzero(self.best), np.flatnonzero(self.best == 0.0)
-        constants, q = np.array([c for c, _ in self.cuts]), np.array([q for _, q in self.cuts])
+        constants, q = self.cuts.known
         forms = (q @ self.best)[:, None, None] - q[:, inside, None] + q[:, None, outside]
         bounds = (constants[:, None, None] - 0.5 * forms).max(axis=0)
         order = np.argsort(bounds, axis=None, kind="stable")
         order = order[bounds.ravel()[order] < self.enough]
         return np.column_stack([inside[order // len(outside)], outside[order % len(outside)]])
-
-    def _bound(self, g: Vector) -> float:
-        """What the latest cuts say of a choice."""
-        return max(self.problem.bound(constant, float(q @ g)) for constant, q in self.cuts[-LATEST:])
