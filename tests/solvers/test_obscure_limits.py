@@ -16,7 +16,6 @@ from multikernel.problems.obscure import GroupNormProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.obscure.obscure import obscure, pegasos
 from multikernel.solvers.obscure.sdca import sdca
-from multikernel.solvers.structured import Hierarchy, structured_obscure
 from multikernel.solvers.ufo import ufo
 
 ALL = [obscure, pegasos, ufo, sdca]
@@ -182,16 +181,6 @@ def test_warm_starts_survive_streams_and_solutions_of_zero():
         zeros = ObscureClassifier("precomputed", warm_start=True, random_state=0)
         for _ in range(2):
             assert_allclose(zeros.fit(np.zeros((6, 6, 1)), [0, 1] * 3).objective_, 1.0)
-
-
-def test_structured_output_with_a_huge_lam_and_bad_parameters():
-    K, y = contradictory(3)
-    tree = Hierarchy([-1, 0, 0, 0], leaves=[1, 2, 3])
-    result = structured_obscure(DenseStack(K), y, tree, lam=1e30, p=1.5, max_iter=3, random_state=0)
-    assert np.isfinite([result.certificate.primal, result.certificate.dual]).all()
-    for bad in ({"p": 1.0}, {"p": 3.0}, {"lam": 0.0}):
-        with pytest.raises(ValueError, match="must be"):
-            structured_obscure(DenseStack(K), y, tree, **{"lam": 1.0, "p": 1.5, **bad})
 
 
 def test_ufo_is_proved_at_zero_with_sparsity():

@@ -1,21 +1,43 @@
-"""The theorems' promises are kept on separable data, and structured output extends the multiclass problem."""
+"""The promises of the theorems about OBSCURE are kept on separable data."""
 
-import cvxpy as cp
+import math
+
 import numpy as np
 import pytest
 from mkl_problems import make_class_kernels
-from numpy.testing import assert_allclose
-from references import conic_group_norm, hinge_bracket
 
 from multikernel.gram import DenseStack
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.bounds import convergence_bound, separable_radius, separable_updates
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.obscure.obscure import online_stage
 from multikernel.solvers.obscure.sdca import sdca
-from multikernel.solvers.structured import Hierarchy, StructuredState, structured_obscure
+
+# -- what the theorems promise of kernels with k_j(x, x) <= 1 ----------------------------------------------------
+
+
+def convergence_bound(steps, n_kernels, p, lam, radius, delta):
+    """Theorem 1: with probability ``1 - delta``, ``f(w) - f(w*)`` after so many steps of stage 2 is below this."""
+    q = p / (p - 1.0)
+    c = math.sqrt(2.0) * n_kernels ** (1.0 / q) + lam * radius
+    factor = c * math.sqrt(q * (1.0 + math.log(steps)))
+    return factor / delta * min(factor / (lam * steps), 4.0 * radius / math.sqrt(steps))
+
+
+def separable_updates(norm, n_kernels, p, eta):
+    """Theorem 2: most updates of stage 1 on data that a u of that ‖u‖_{2,p} separates."""
+    q = p / (p - 1.0)
+    return 2.0 * q * (1.0 / eta + n_kernels ** (2.0 / q)) * norm**2
+
+
+def separable_radius(norm, n_kernels, p, eta):
+    """Theorem 2: largest R of stage 1 on such data."""
+    q = p / (p - 1.0)
+    return 2.0 * (1.0 + eta * n_kernels ** (2.0 / q)) * norm
+
+
+# -- whether they are kept -----------------------------------------------------------------------------------------
 
 
 def separable(n=60, n_kernels=5):
@@ -107,71 +129,3 @@ def test_stage_2_keeps_the_regret_of_lemma_1(p):
     mean, bound, idle = regret(problem, solved(problem), 200 if p == 2.0 else 20)
     assert mean <= bound
     assert bound < idle or p < 2.0  # for p = 2 it says something after so few steps
-
-
-# -- structured output -----------------------------------------------------------------------------------------
-
-TREE = Hierarchy([-1, 0, 0, 1, 1, 2, 2], leaves=[3, 4, 5, 6])
-FLAT = Hierarchy([-1, 0, 0, 0], leaves=[1, 2, 3])
-
-
-def test_a_flat_hierarchy_is_the_multiclass_problem():
-    K, y = separable(n=30)
-    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / 300, 1.25)
-    table, state = ScoreTable(problem), StructuredState(problem.stack, y, FLAT, problem.lam, 1.25)
-    rng = np.random.default_rng(0)
-    for _ in range(2):
-        order = rng.permutation(30)
-        table.online(order, 2.0)
-        state.online(order, 2.0)
-    assert_allclose(state.coef, table.coef)
-    table.restart()
-    clock = [0.0, 0.0]
-    for _ in range(3):
-        order = rng.permutation(30)
-        table.proximal(order, 3.0, table.lengths())
-        state.proximal(order, 3.0, clock)
-    assert_allclose(state.scale * state.coef, table.scale * table.coef, rtol=1e-8, atol=1e-12)
-    value = problem.objective(table.weights, table.scale * table.coef / problem.q)
-    assert_allclose(state.certificate().primal, value, rtol=1e-9)
-
-
-def conic_optimum(K, answers, space, lam, p):
-    embedding = np.stack([space.embed(r) for r in range(len(space.leaves))])
-
-    def loss(scores):
-        excess = [
-            cp.max(scores[i] @ (embedding - embedding[a]).T + space.cost_matrix[a]) for i, a in enumerate(answers)
-        ]
-        return sum(excess) / len(answers)
-
-    return conic_group_norm(K, lam, p, space.dimension, loss)[0]
-
-
-def test_hierarchical_costs_reach_the_conic_optimum():
-    K, _ = separable(n=32, n_kernels=3)
-    answers = np.arange(32) % 4
-    lam = 1.0 / 32
-    result = structured_obscure(DenseStack(K), answers, TREE, lam=lam, p=1.5, max_iter=120, random_state=0, tol=1e-2)
-    optimum = conic_optimum(K, answers, TREE, lam, 1.5)
-    assert result.certificate.dual <= optimum * (1 + 1e-6)
-    assert optimum * (1 - 1e-6) <= result.certificate.primal <= 1.02 * optimum
-    scores = np.tensordot(result.weights, K, axes=1) @ result.alpha
-    assert np.mean([TREE.decode(s) == a for s, a in zip(scores, answers)]) > 0.8
-
-
-def test_hierarchical_cost_without_shared_nodes_is_the_cost_matrix_of_the_classifier():
-    K, _ = separable(n=32, n_kernels=3)
-    answers = np.arange(32) % 4
-    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(answers, 4, cost=TREE.cost_matrix), 1.0 / 32, 1.5)
-    result = solved(problem, 1e-5)
-    hinge_bracket(problem, result).proves(result.certificate, 1e-5)
-
-    class Leaves(Hierarchy):
-        """The tree's costs, but every class on its own."""
-
-        def __init__(self):
-            super().__init__([-1, 0, 0, 0, 0], leaves=[1, 2, 3, 4])
-            self.cost_matrix = TREE.cost_matrix
-
-    hinge_bracket(problem, result).encloses(conic_optimum(K, answers, Leaves(), 1.0 / 32, 1.5), 1e-6)
