@@ -158,6 +158,30 @@ def test_a_proof_cut_short_keeps_a_bound_that_holds(rows, monkeypatch):
     assert result.certificate.gap > 1e-3 * best
 
 
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_proof_goes_on_from_alphas_whatever_else_is_said_of_them(forged, monkeypatch):
+    monkeypatch.setattr("multikernel.solvers.cskl.exact.WORK", 1)
+    K, signs, C = digit_kernels()
+    straight = solve_exactly(K, CSVM(signs, C), 4)
+    problem = SelectionProblem(DenseStack(K), CSVM(signs, C), CappedSimplex(4), memory=1 << 30)
+    first = Monitor(problem, 1e-6, on_record=lambda row, _: row["iteration"] >= 40)
+    first.resumable = True
+    exact_selection(problem, first)
+    kept, rng = first.keep(), np.random.default_rng(0)
+    if forged:  # alphas of other branches, split at kernels that they may not even have
+        order = rng.permutation(len(kept["alphas"]))
+        kept |= {"alphas": kept["alphas"][order], "pivots": rng.integers(-3, 15, size=len(order)).astype(float)}
+    second = Monitor(problem, 1e-6)
+    second.resume(first.current, first.best, first.proof, [], 0.0)
+    second.kept = kept
+    exact_selection(problem, second)
+    result = second.result()
+    assert result.converged
+    assert_allclose(result.certificate.primal, straight.certificate.primal, rtol=1e-6)
+    assert result.certificate.dual <= straight.certificate.primal * (1.0 + 1e-9)
+    assert result.n_iter < 0.8 * straight.n_iter or forged
+
+
 def test_max_time_ends_a_long_proof():
     K, signs, C = digit_kernels(n_kernels=40, n=300)
     model = CSKLClassifier("precomputed", t=8, C=C, exact=True, max_time=0.7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -12,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.runtime.clock import check
 from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Cut = tuple[float, Vector]
 
 # Cuts remembered for branches to come, the latest ones.
 MOST_CUTS = 1500
@@ -38,23 +41,30 @@ class Branch:
 
     Parameters
     ----------
+    problem : MinMaxProblem
+        What J is.
     inside, free : ndarray of int
         Kernels that all choices have, and those to choose from, ascending.
     bound : float
         A lower bound on J at all its choices.
     weights, alpha : ndarray
         Weights of all kernels near the relaxed optimum of the branch, and the coefficients there.
-    gradient, curvature : ndarray of shape (len(free),) and (len(free), len(free))
+    gradient : ndarray of shape (len(free),)
         Derivatives of J there, for the free kernels.
     """
 
+    problem: Any
     inside: Indices
     free: Indices
     bound: float
     weights: Vector
     alpha: NDArray
     gradient: Vector
-    curvature: NDArray
+
+    @cached_property
+    def curvature(self) -> NDArray:
+        """Second derivatives of J at the weights, for the free kernels."""
+        return curvature(self.problem, self.weights, self.alpha, self.free, most_free=ROUGH_FREE)
 
     def pivot(self) -> int:
         """Which of the free kernels to decide on next: the one that is missed most, by the quadratic model.
@@ -88,15 +98,16 @@ class Branch:
 def least_point(H: NDArray, gradient: Vector, about: Vector, allowed: CappedSimplex) -> Vector:
     """Where ``gradient·(h − g) + ½ (h − g)'H(h − g)`` is least over the set, g being ``about``, to some digits.
 
-    By SMO, which is for this set what it is for that of an SVM: one sum, and bounds.
+        By SMO, which is for this set what it is for that of an SVM: one sum, and bounds.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.solvers.cskl.branch_and_bound import least_point
-    >>> from multikernel.problems.weight_sets import CappedSimplex
-    >>> least_point(np.eye(3), np.array([-1.0, -0.25, 0.0]), np.full(3, 1 / 3), CappedSimplex(1.0)).round(6)
-    array([0.875, 0.125, 0.   ])
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from multikernel.solvers.cskl.branch_and_bound import least_point
+        >>> from multikernel.problems.weight_sets import CappedSimplex
+    from multikernel.runtime.clock import check
+        >>> least_point(np.eye(3), np.array([-1.0, -0.25, 0.0]), np.full(3, 1 / 3), CappedSimplex(1.0)).round(6)
+        array([0.875, 0.125, 0.   ])
     """
     from multikernel.compiled.smo import pair_smo
 
@@ -175,8 +186,8 @@ class Branching:
 
     def begin(self) -> bool:
         """The branch of all choices; True if it is time to stop."""
-        weights, alpha = self.search.relaxed
-        return self._enter(np.zeros(0, dtype=np.intp), np.arange(self.problem.n_kernels), weights, alpha, -math.inf)
+        inside, free = np.zeros(0, dtype=np.intp), np.arange(self.problem.n_kernels)
+        return not self._reenter(inside, free, -math.inf) and self._enter(inside, free, *self.search.relaxed)
 
     def round(self) -> bool:
         """Split branches, those with the least bounds first; True if none is left, or if it is time to stop."""
@@ -189,26 +200,34 @@ class Branching:
 
     def _split(self, branch: Branch) -> bool:
         """Decide on one more kernel; True if it is time to stop."""
-        pivot = branch.pivot()
-        chosen, rest = branch.free[pivot], np.delete(branch.free, pivot)
-        for taken in (True, False):
-            inside = np.sort(np.append(branch.inside, chosen)) if taken else branch.inside
-            count = self.problem.t - len(inside)
-            bound = max(branch.bound, self.search.bound(inside, rest))
-            if bound >= self.search.enough:
-                continue
-            if math.comb(len(rest), count) <= FEW:
-                stop = any(self._look(inside, np.array(more, np.intp)) for more in combinations(rest.tolist(), count))
-            else:
-                weights = np.zeros(len(branch.weights))
-                weights[inside] = 1.0
-                weights[rest] = branch.expected(pivot, taken, CappedSimplex(float(count)))
-                stop = self._enter(inside, rest, weights, branch.alpha, bound)
-            if stop:
-                # what it was split into may be lost: the branch itself holds all of that
-                heapq.heappush(self.open, (branch.bound, 0, branch))
-                return True
+        key = self.search.members(branch.inside, branch.free).tobytes()
+        chosen = self.search.pivots.get(key)
+        if chosen not in branch.free:
+            chosen = self.search.pivots[key] = int(branch.free[branch.pivot()])
+        if self._follow(branch, chosen, taken=True) or self._follow(branch, chosen, taken=False):
+            # what it was split into may be lost: the branch itself holds all of that
+            heapq.heappush(self.open, (branch.bound, 0, branch))
+            return True
         return False
+
+    def _follow(self, branch: Branch, chosen: int, taken: bool) -> bool:
+        """Find out about one part of a branch; True if it is time to stop."""
+        pivot = int(np.searchsorted(branch.free, chosen))
+        inside, rest = branch.inside, np.delete(branch.free, pivot)
+        if taken:
+            inside = np.sort(np.append(inside, chosen))
+        if self._reenter(inside, rest, branch.bound):
+            return False
+        bound = max(branch.bound, self.search.bound(inside, rest))
+        if bound >= self.search.enough:
+            return False
+        count = self.problem.t - len(inside)
+        if math.comb(len(rest), count) <= FEW:
+            return any(self._look(inside, np.array(more, np.intp)) for more in combinations(rest.tolist(), count))
+        weights = np.zeros(len(branch.weights))
+        weights[inside] = 1.0
+        weights[rest] = branch.expected(pivot, taken, CappedSimplex(float(count)))
+        return self._enter(inside, rest, weights, branch.alpha, bound)
 
     def _look(self, inside: Indices, more: Indices) -> bool:
         """Look at a choice unless nothing is to be found there; True if it is time to stop."""
@@ -216,27 +235,49 @@ class Branching:
         g[inside] = g[more] = 1.0
         return not self.search.settled(g) and self.search.look(g)
 
-    def _enter(self, inside: Indices, free: Indices, weights: Vector, alpha: NDArray, bound: float) -> bool:
+    def _keep(self, branch: Branch) -> None:
+        """Have a branch split in its turn, unless it is ruled out."""
+        if branch.bound < self.search.enough:
+            heapq.heappush(self.open, (branch.bound, self.n_branches, branch))
+
+    def _bounded(
+        self, inside: Indices, free: Indices, weights: Vector, alpha: NDArray, bound: float, cut: Cut
+    ) -> Branch:
+        """A branch with what a cut, that of its alpha, says of it."""
+        constant, q = cut
+        form = float(q[inside].sum()) + CappedSimplex(float(self.problem.t - len(inside))).support(q[free])
+        bound = max(bound, self.problem.bound(constant, form))
+        return Branch(self.problem, inside, free, bound, weights, alpha, -0.5 * q[free])
+
+    def _reenter(self, inside: Indices, free: Indices, bound: float) -> bool:
+        """Whether a run that is resumed had been at a branch; its alpha proves what it did then, without an SVM."""
+        known = self.search.known.get(self.search.members(inside, free).tobytes())
+        if known is None:
+            return False
+        check()
+        self.n_branches += 1
+        weights, alpha, cut = known
+        self._keep(self._bounded(inside, free, weights, alpha, bound, cut))
+        return True
+
+    def _enter(
+        self, inside: Indices, free: Indices, weights: Vector, alpha: NDArray, bound: float = -math.inf
+    ) -> bool:
         """Bound a branch by its relaxation, and keep it unless that rules it out; True if it is time to stop."""
         self.n_branches += 1
-        allowed, members = CappedSimplex(float(self.problem.t - len(inside))), self.search.members(inside, free)
-        known = self.search.known.get(members.tobytes())  # to a run that is resumed
+        count, members = self.problem.t - len(inside), self.search.members(inside, free)
         for point in range(1, MOST_POINTS + 1):
-            if known is None:
-                value, alpha = self.problem.solve_roughly(weights, alpha, self.search.enough)
-                self.search.remember(members, weights, alpha)
-            else:
-                value, (weights, alpha) = -math.inf, known
-            constant, q = self.search.cut(alpha)
-            bound = max(bound, self.problem.bound(constant, float(q[inside].sum()) + allowed.support(q[free])))
+            value, alpha = self.problem.solve_roughly(weights, alpha, self.search.enough)
+            self.search.remember(members, weights, alpha)
+            branch = self._bounded(inside, free, weights, alpha, bound, self.search.cut(alpha))
+            bound = branch.bound
             if bound >= self.search.enough:
                 return self.search.tick()
-            gradient, H = -0.5 * q[free], curvature(self.problem, weights, alpha, free, most_free=ROUGH_FREE)
+            H = branch.curvature  # now, while the scores of this alpha are at hand
             if value < self.search.enough or point == MOST_POINTS:
                 break  # weights between 0 and 1 reach a value that is no reason to rule it out
             weights = weights.copy()
-            weights[free] = least_point(H, gradient, weights[free], allowed)
-        branch = Branch(inside, free, bound, weights, alpha, gradient, H)
-        heapq.heappush(self.open, (bound, self.n_branches, branch))
-        largest = np.argsort(-weights[free], kind="stable")[: self.problem.t - len(inside)]
+            weights[free] = least_point(H, branch.gradient, weights[free], CappedSimplex(float(count)))
+        self._keep(branch)
+        largest = np.argsort(-weights[free], kind="stable")[:count]
         return self._look(inside, free[largest]) or self.search.tick()

@@ -13,7 +13,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import OutOfTime, check, left, time_limit
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.cskl.branch_and_bound import Branching, Cuts
+from multikernel.solvers.cskl.branch_and_bound import Branching, Cut, Cuts
 from multikernel.solvers.mkl.newton import newton
 from multikernel.svm.binary import NuSVM
 from multikernel.svm.labels import LabelSVMs
@@ -37,6 +37,9 @@ SHARE_OF_TIME = 0.5
 WORK = 5_000_000
 # Bytes of alphas that a checkpoint may hold, so that a run that is resumed need not find them again.
 MOST_BYTES = 1 << 28
+KEPT = "members", "weights", "alphas", "pivots"
+# Bytes of scores that are computed in one pass over the kernels.
+AT_ONCE = 1 << 26
 NONE = np.zeros(0, dtype=np.intp)
 
 
@@ -76,6 +79,19 @@ class SelectionProblem(MinMaxProblem):
         if self.shrinks and form > constant:
             return 0.5 * constant**2 / form
         return constant - 0.5 * form
+
+    def cuts(self, alphas: NDArray) -> tuple[Vector, NDArray]:
+        """``linear`` and ``q`` of many alphas, shape (R,) and (R, F), with few passes over the kernels."""
+        constants = np.array([np.sum(self.inner.linear(alpha)) for alpha in alphas])
+        forms, n = np.empty((len(alphas), self.n_kernels)), len(self.stack)
+        step = max(1, AT_ONCE // (self.n_kernels * alphas[0].nbytes))
+        for first in range(0, len(alphas), step):
+            check()
+            part = alphas[first : first + step]
+            columns = np.moveaxis(part.reshape(len(part), n, -1), 0, 1).reshape(n, -1)
+            q = self.stack.quadratic_forms(columns).reshape(self.n_kernels, len(part), -1).sum(axis=2)
+            forms[first : first + step] = np.maximum(q, 0.0).T
+        return constants, forms
 
     def solve_roughly(self, weights: Vector, warm: NDArray, value: float) -> tuple[float, NDArray]:
         """Value and alpha of the inner problem to a few percent, better where it is about to be ``value``.
@@ -149,9 +165,11 @@ class _Search:
         self.best, self.alpha = problem.start()
         self.relaxed = self.best, self.alpha
         self.value = math.inf
-        # where alphas were found, in this run and in one that it goes on from: kernels inside, left out, and free
-        self.records: list[tuple[NDArray[np.int8], Vector, NDArray]] = []
-        self.known: dict[bytes, tuple[Vector, NDArray]] = {}
+        # the last weights and alpha of each branch and choice, in this run and in one that it goes on from
+        self.records: dict[bytes, tuple[Vector, NDArray]] = {}
+        # of branches: the kernel that each was split at, and, from a run that is resumed, weights, alpha and its cut
+        self.pivots: dict[bytes, int] = {}
+        self.known: dict[bytes, tuple[Vector, NDArray, Cut]] = {}
         self.ticks, self.patience = 0, max(1, min(64, WORK // len(problem.stack) ** 2))
 
     @staticmethod
@@ -182,27 +200,34 @@ class _Search:
     def remember(self, members: NDArray[np.int8], weights: Vector, alpha: NDArray) -> None:
         """Have an alpha kept, and where it was found: all that was proved can be proved by them again."""
         if self.monitor.resumable and len(self.records) * alpha.nbytes < MOST_BYTES:
-            self.records.append((members, weights, alpha))
+            self.records[members.tobytes()] = weights, alpha
 
     def _kept(self) -> dict[str, NDArray]:
-        columns = list(zip(*self.records)) or [(), (), ()]
-        return {name: np.array(part, float) for name, part in zip(("members", "weights", "alphas"), columns)}
+        records = self.records.copy()
+        members = [np.frombuffer(key, dtype=np.int8) for key in records]
+        columns = members, *zip(*records.values()), [self.pivots.get(key, -1) for key in records]
+        return {name: np.array(part, float) for name, part in zip(KEPT, columns)} if records else {}
 
     def resume(self) -> None:
-        """Make the cuts of the run that is resumed, and know again what it found where."""
+        """Make the cuts of the run that is resumed, all in one pass, and know again what it found where.
+
+        Nothing is proved by what is kept but by the alphas: a branch may be split at any kernel.
+        """
         self.monitor.keep = self._kept
-        kept, shape = self.monitor.kept, self.alpha.shape
-        parts = [kept.get(name, np.zeros(0)) for name in ("members", "weights", "alphas")]
-        if not len(parts[0]) or [part.shape[1:] for part in parts] != [self.best.shape, self.best.shape, shape]:
+        F, kept = self.best.shape, [self.monitor.kept.get(name, np.zeros(0)) for name in KEPT]
+        R = len(kept[0])
+        if not R or [part.shape for part in kept] != [(R, *F), (R, *F), (R, *self.alpha.shape), (R,)]:
             return
-        for members, weights, alpha in zip(parts[0].astype(np.int8), parts[1], parts[2]):
-            alpha = self.problem.inner.repair(alpha)
+        alphas = np.array([self.problem.inner.repair(alpha) for alpha in kept[2]])
+        constants, forms = self.problem.cuts(alphas)
+        for row, (members, weights, alpha) in enumerate(zip(kept[0].astype(np.int8), kept[1], alphas)):
+            cut, key = (float(constants[row]), forms[row]), members.tobytes()
             self.remember(members, weights, alpha)
-            self.known[members.tobytes()] = weights, alpha
-            constant, q = self.cut(alpha)
-            g = (members > 0).astype(float)
-            if (members != 0).all() and self.problem.bound(constant, float(q @ g)) >= self.enough:
-                self.seen.add(self.key(g))
+            self.cuts.add(*cut)
+            if (members == 0).any():
+                self.known[key], self.pivots[key] = (weights, alpha, cut), int(kept[3][row])
+            elif self.problem.bound(cut[0], float(cut[1] @ (members > 0))) >= self.enough:
+                self.seen.add((members > 0).tobytes())
 
     def cut(self, alpha: NDArray) -> tuple[float, Vector]:
         """Take note of what an alpha proves."""
@@ -252,7 +277,6 @@ class _Search:
         """The relaxation: its bound, its cuts, and the choice of its t largest weights; then the given start."""
         chosen, root = CappedSimplex(self.problem.t), np.zeros(self.problem.n_kernels, dtype=np.int8)
         if root.tobytes() in self.known and self.monitor.best is not None:
-            self.relaxed = self.known[root.tobytes()]
             return self.visit(chosen.vertex(self.monitor.best[0]), self.monitor.best[1])
         relaxed = self.problem.relaxed()
         watcher = Monitor(relaxed, max(self.monitor.tol, 1e-4), on_record=self._relaxed_cut)
