@@ -134,6 +134,17 @@ def exaggerate(meta, arrays):
     arrays["meta"] = arrays["meta"].astype(np.uint8)
 
 
+def mislead(meta, arrays):
+    """The same, with alphas that were found elsewhere, and cuts that are far above what they prove."""
+    promise(meta, arrays)
+    for name in arrays:
+        kind = name.partition(".kept.")[2]
+        if kind in ("alphas", "cuts", "pivots"):
+            arrays[name] = arrays[name][::-1]
+        elif kind in ("constants", "forms", "hoped"):
+            arrays[name] = arrays[name] * {"constants": 3.0, "forms": 0.2, "hoped": 0.5}[kind]
+
+
 RESUMABLE = [
     CSKLClassifier,
     GMKLClassifier,
@@ -149,7 +160,7 @@ RESUMABLE = [
 VARIANTS = [
     *((estimator, {}) for estimator in RESUMABLE),
     *((MKLClassifier, {"solver": solver}) for solver in ("simplemkl", "silp", "level", "group-lasso")),
-    *((MKLClassifier, {"solver": solver, "p": 1.5}) for solver in ("lp", "smo")),
+    *((MKLClassifier, {"solver": solver, "p": 1.5}) for solver in ("lp", "smo", "silp")),
     (MKLClassifier, {"groups": [[0, 1], [2, 3]]}),
     (MKLClassifier, {"nu": 0.5}),
     (CSKLClassifier, {"exact": True, "t": 2}),
@@ -158,7 +169,7 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("forgery", [promise, exaggerate])
+@pytest.mark.parametrize("forgery", [promise, exaggerate, mislead])
 @pytest.mark.parametrize(("estimator", "parameters"), VARIANTS)
 def test_no_forged_checkpoint_gives_a_wrong_certified_objective(tmp_path, estimator, parameters, forgery):
     X, y = task(40)

@@ -205,6 +205,36 @@ def test_master_problems_bound_their_model_from_below_tightly(p, kind):
     assert_allclose(model.value(weights), bound, rtol=1e-7)
 
 
+@pytest.mark.parametrize("forged", [False, True])
+@pytest.mark.parametrize(("p", "kind"), [(1.0, "lp"), (2.0, "cone")])
+def test_cuts_from_a_file_are_proved_before_a_bound_rests_on_them_and_others_are_not(p, kind, forged):
+    rng, R = np.random.default_rng(0), 40
+    constants, forms = rng.uniform(2.0, 3.0, size=R), rng.gamma(1.0, size=(R, 4))
+    straight = CuttingPlaneModel(4, p, kind)
+    for constant, q in zip(constants, forms):
+        straight.add(constant, q)
+    kept = {"constants": constants.copy(), "forms": forms.copy(), "cuts": np.arange(R)[:, None].astype(float)}
+    if forged:
+        kept["constants"][::2] *= 3.0
+        kept["forms"][1::2] *= 0.2
+    proved = []
+
+    def prove(rows):
+        proved.extend(rows)
+        return [(constants[r], forms[r], np.array([float(r)])) for r in rows]
+
+    model = CuttingPlaneModel(4, p, kind)
+    model.take_over({**kept, "forms": forms[:, :3]}, (1,), prove)
+    assert not len(model)
+    model.take_over(kept, (1,), prove)
+    weights, value = model.solve()
+    assert_allclose(value, straight.solve()[1], rtol=1e-7)
+    assert_allclose(weights, straight.solve()[0], atol=1e-4)
+    assert len(proved) == len(set(proved))
+    assert len(proved) < R // 2 or forged
+    assert {int(model.alphas[r][0]) for r in np.flatnonzero(model.multipliers)} <= set(proved)
+
+
 def test_a_projection_on_a_level_set_is_the_nearest_point_there():
     rng = np.random.default_rng(1)
     model = CuttingPlaneModel(4, 1.0, "lp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,18 @@ from multikernel.runtime.clock import check, left
 from multikernel.runtime.monitor import Monitor
 
 Vector = NDArray[np.float64]
+# Numbers of cuts from a file to what their alphas prove: constant, q, and the alpha made feasible.
+Prove = Callable[[Sequence[int]], Iterable[tuple[float, NDArray, NDArray]]]
 
 KINDS = ("lp", "cone", "taylor")
 # Taylor expansions of the norm in one master problem, and the change of weights that ends them.
 MOST_EXPANSIONS, SETTLED = 50, 1e-9
 # Smallest weight about which the norm is expanded: its second derivative is infinite at 0 for p < 2.
 SMALLEST = 1e-8
+# What is kept of cuts in a checkpoint.
+KEPT = "constants", "forms", "cuts"
+# Share of the bound below which a cut that is not proved yet is left out of it instead.
+NEGLIGIBLE = 1e-9
 
 
 class CuttingPlaneModel:
@@ -64,26 +71,61 @@ class CuttingPlaneModel:
         self.constants: list[float] = []
         self.forms: list[Vector] = []
         self.alphas: list[NDArray | None] = []
+        self.proved: list[bool] = []
+        self._prove: Prove | None = None
         self.multipliers = np.zeros(0)
 
     def __len__(self) -> int:
         return len(self.constants)
 
-    def add(self, constant: float, q: NDArray, alpha: NDArray | None = None) -> None:
+    def add(self, constant: float, q: NDArray, alpha: NDArray | None = None, *, proved: bool = True) -> None:
         """Add the cut ``constant − ½ g·q``, and the alpha that makes it."""
         self.constants.append(float(constant))
         self.forms.append(np.array(q, dtype=np.float64))
         self.alphas.append(None if alpha is None else np.array(alpha))
+        self.proved.append(proved)
 
     def resume(self, problem: Any, monitor: Monitor) -> None:
-        """Make the cuts of the run that is resumed from the alphas that it kept, and have those of this one kept."""
-        weights, alpha = problem.start()
-        for kept in monitor.kept.get("cuts", ()):
-            if kept.shape == alpha.shape:
-                kept = problem.settled(weights, kept)[1]
-                constant, q = problem.cut(kept)
-                self.add(constant, q, kept)
-        monitor.keep = lambda: {"cuts": np.array(self.alphas)}
+        """Take over the cuts of the run that is resumed, and have those of this one kept."""
+        weights, start = problem.start()
+
+        def prove(rows: Sequence[int]) -> Iterator[tuple[float, NDArray, NDArray]]:
+            for r in rows:
+                alpha = problem.settled(weights, self.alphas[r])[1]
+                yield *problem.cut(alpha), alpha
+
+        self.take_over(monitor.kept, start.shape, prove)
+        monitor.keep = self.kept
+
+    def kept(self) -> dict[str, NDArray]:
+        """The cuts as arrays."""
+        return {name: np.array(part) for name, part in zip(KEPT, (self.constants, self.forms, self.alphas))}
+
+    def take_over(
+        self,
+        kept: Mapping[str, NDArray],
+        shape: tuple[int, ...],
+        prove: Prove,
+    ) -> None:
+        """Take over cuts from a file, which show where to look; none is part of a bound before it is proved.
+
+        Most cuts of a long run never matter again, and to prove all of them costs more than the work that is left.
+
+        Parameters
+        ----------
+        kept : dict of ndarray
+            As made by ``kept``; if shapes are wrong nothing is taken.
+        shape : tuple of int
+            That of an alpha.
+        prove : callable
+            Makes constants, q and feasible alphas of some rows, from their alphas alone.
+        """
+        constants, forms, alphas = (kept.get(name, np.zeros(0)) for name in KEPT)
+        R = len(alphas)
+        if (constants.shape, forms.shape, alphas.shape) == ((R,), (R, self.n_kernels), (R, *shape)):
+            for constant, q, alpha in zip(constants, forms, alphas):
+                self.add(constant, q, alpha, proved=False)
+            self._prove = prove
 
     def mixture(self) -> NDArray | None:
         """``Σ_r μ_r alpha_r`` with the multipliers of the last ``solve``; None unless all cuts came with an alpha.
@@ -118,6 +160,23 @@ class CuttingPlaneModel:
         """
         if not self.constants:
             raise RuntimeError("the model has no cut yet: add one before solving")
+        weights = self._minimise()
+        while self._prove_what_counts():
+            weights = self._minimise()
+        return weights, self.bound(self.multipliers)
+
+    def _prove_what_counts(self) -> bool:
+        """Prove the cuts that the bound rests on; False if all of them are proved."""
+        rows = [int(r) for r in np.flatnonzero(self.multipliers) if not self.proved[r]]
+        if not rows or self._prove is None:
+            return False
+        for r, cut in zip(rows, self._prove(rows)):
+            self.constants[r], self.forms[r], self.alphas[r] = cut
+            self.proved[r] = True
+        return True
+
+    def _minimise(self) -> Vector:
+        """Where the model is least; its multipliers are kept."""
         # numbers of the order of one, whatever the kernels and C: solvers have absolute tolerances
         constants, forms = np.array(self.constants), 0.5 * np.array(self.forms)
         level = constants.max()
@@ -126,9 +185,10 @@ class CuttingPlaneModel:
         solve = {"lp": self._linear, "cone": self._conic, "taylor": self._taylor}[self.kind]
         g, multipliers = solve(a, H)
         multipliers = np.maximum(multipliers, 0.0)
+        multipliers[(multipliers <= NEGLIGIBLE * multipliers.max()) & ~np.array(self.proved)] = 0.0
         total = multipliers.sum()
         self.multipliers = multipliers / total if total > 0.0 else np.full(len(a), 1.0 / len(a))
-        return self.set.settle(g), self.bound(self.multipliers)
+        return self.set.settle(g)
 
     def project(self, g: Vector, level: float) -> Vector:
         """The weights nearest to ``g`` with ``m ≤ level``, where weights have a given sum: a quadratic program."""

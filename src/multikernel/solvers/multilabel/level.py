@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,6 +79,7 @@ class LabelCuts(CuttingPlaneModel):
         self.forms = [self.forms[r] for r in chosen]
         self.owners = [self.owners[r] for r in chosen]
         self.alphas = [self.alphas[r] for r in chosen]
+        self.proved = [self.proved[r] for r in chosen]
         self.multipliers = self.multipliers[chosen]
 
 
@@ -148,15 +151,12 @@ class _Search:
         self.cuts, self.tol, self.svms = LabelCuts(problem.n_kernels), InnerTolerance(monitor), 0
 
     def resume(self) -> None:
-        """The cuts of the run that is resumed, made from the alphas that it had kept, and its best weights."""
+        """The cuts of the run that is resumed, proved once they count, and its best weights."""
         kept, (n, n_labels) = self.monitor.kept, self.alpha.shape
-        owners, columns = kept.get("owners", np.zeros(0)), kept.get("cuts", np.zeros((0, n)))
-        if columns.shape == (len(owners), n) and np.isin(owners, np.arange(n_labels)).all():
-            for first in range(0, len(owners), AT_ONCE):
-                part = owners[first : first + AT_ONCE].astype(int)
-                alphas = [self.problem.inner.svms[k].repair(a) for k, a in zip(part, columns[first:])]
-                for k, alpha, q in zip(part, alphas, self.problem.stack.quadratic_forms(np.column_stack(alphas)).T):
-                    self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(alpha), np.maximum(q, 0.0), alpha)
+        owners = kept.get("owners", np.zeros(0))
+        if len(owners) == len(kept.get("cuts", ())) and np.isin(owners, np.arange(n_labels)).all():
+            self.cuts.take_over(kept, (n,), self._prove)
+            self.cuts.owners = owners.astype(int).tolist()[: len(self.cuts)]
         self.monitor.keep = self._kept
         if self.monitor.best is not None and len(self.cuts):
             self.best, self.hoped = self.monitor.best[0], self.monitor.certificate.primal
@@ -165,8 +165,15 @@ class _Search:
                 self.best, self.hoped = self.problem.settled(best, self.alpha)[0], float(hoped)
             self._bound()
 
+    def _prove(self, rows: Sequence[int]) -> Iterator[tuple[float, Vector, Vector]]:
+        """What the alphas of cuts prove of their labels, in one pass over the kernels."""
+        svms = [self.problem.inner.svms[self.cuts.owners[r]] for r in rows]
+        alphas = [svm.repair(np.asarray(self.cuts.alphas[r])) for svm, r in zip(svms, rows)]
+        for svm, alpha, q in zip(svms, alphas, self.problem.stack.quadratic_forms(np.column_stack(alphas)).T):
+            yield svm.linear(alpha), np.maximum(q, 0.0), alpha
+
     def _kept(self) -> dict[str, NDArray]:
-        kept = {"owners": np.array(self.cuts.owners, float), "cuts": np.array(self.cuts.alphas)}
+        kept = {"owners": np.array(self.cuts.owners, float), **self.cuts.kept()}
         return {**kept, "best": self.best, "hoped": np.array(self.hoped)} if np.isfinite(self.hoped) else kept
 
     def first_pass(self) -> None:
