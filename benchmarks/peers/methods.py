@@ -137,9 +137,9 @@ def _from_mklpy(name: str) -> Callable[[float], Any]:
 
 MKLPY = {
     "AverageMKL": "one-vs-rest C-SVMs on the mean of the kernels",
-    "EasyMKL": "weights from one margin problem (lam = 0.1, its default), then a C-SVM; each class apart",
-    "PWMK": "weights from each kernel's cross-validated accuracy, then a C-SVM; each class apart",
-    "CKA": "weights from centred alignment with the labels, then a C-SVM; each class apart",
+    "EasyMKL": "weights from one margin problem (lam = 0.1, its default), then a C-SVM; each class separately",
+    "PWMK": "weights from each kernel's cross-validated accuracy, then a C-SVM; each class separately",
+    "CKA": "weights from centred alignment with the labels, then a C-SVM; each class separately",
 }
 for _class, _optimises in MKLPY.items():
     _name = f"mklpy-{_class.removesuffix('MKL').lower()}"
@@ -172,7 +172,7 @@ method(
     "MultipleKernelRidgeCV, random search",
     "himalaya",
     "himalaya",
-    "kernel ridge on ±1 targets; weights and penalty for each class by 20 random draws × 7 penalties, 3-fold CV",
+    "kernel ridge on ±1 targets; weights and penalty per class from 20 random draws × 7 penalties, 3-fold CV",
 )(himalaya("random_search", RANDOM))
 method(
     "himalaya-gradient",
@@ -227,14 +227,14 @@ method(
     "MVML",
     "multimodal",
     "scikit-multimodallearn",
-    "least squares with a learnt metric between views; Nyström, 300 landmarks over all views; each class apart",
+    "least squares with a learnt metric between views; Nyström, 300 landmarks over all views; each class separately",
 )(multimodal(_mvml))
 method(
     "multimodal-lpmkl",
     "MKL",
     "multimodal",
     "scikit-multimodallearn",
-    "kernel ridge, penalty 1/C, weights in the l2 ball by closed-form updates; each class apart",
+    "kernel ridge, penalty 1/C, weights in the l2 ball by closed-form updates; each class separately",
 )(multimodal(_lp_mkl))
 
 
@@ -243,14 +243,14 @@ method(
     "MuComboClassifier",
     "multimodal",
     "scikit-multimodallearn",
-    "boosting of trees on the views themselves, not on kernels; depth 6, as its default, stumps, is far worse",
+    "boosting of trees on the views themselves, not on kernels; depth 6, because the default, stumps, is far worse",
 )
 def mucombo(problem):
     from multimodal.boosting.combo import MuComboClassifier
     from sklearn.tree import DecisionTreeClassifier
 
     if problem.X is None:
-        raise NotImplementedError("needs features, and these data come as distances")
+        raise NotImplementedError("needs features, but only distances are available")
 
     def fit():
         trees = DecisionTreeClassifier(max_depth=6)
