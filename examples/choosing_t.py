@@ -2,8 +2,8 @@
 How many kernels? Choosing t
 ============================
 
-Controlled sparsity has a parameter t between 1, the sparse extreme, and the number of kernels, their plain sum. This
-example follows all solutions from one end to the other and lets cross-validation choose.
+Controlled sparsity has a parameter t: t = 1 gives the sparsest solution, and t equal to the number of kernels gives
+their plain sum. This example computes the solutions for all t in between and lets cross-validation choose.
 """
 
 import matplotlib.pyplot as plt
@@ -13,8 +13,8 @@ from multikernel import CSKLClassifier, CSKLClassifierCV, cskl_path
 from multikernel.kernels import RBF
 
 # %%
-# Simulated data: twelve features on twelve scales of usefulness: the first matters most, the last four not at
-# all. Each has a kernel of its own.
+# Simulate twelve features of decreasing usefulness. The first matters most; the last four are noise. Each feature has
+# its own kernel.
 rng = np.random.default_rng(0)
 strength = np.concatenate([np.linspace(0.9, 0.3, 8), np.zeros(4)])
 y = rng.integers(0, 2, 800)
@@ -23,17 +23,17 @@ train, test = slice(0, 150), slice(150, None)
 kernels = [RBF(columns=[j], name=f"feature {j + 1}") for j in range(12)]
 
 # %%
-# The path: one model for each t, each started from the one before. t is the sum of the weights, not the number of
-# kernels: several kernels share the last places. With ``exact=True`` it is, with a proof that no other choice of t
-# kernels is better.
+# Fit one model per t, each starting from the previous one. t is the sum of the weights, not the number of kernels,
+# because several kernels may share the last places. With ``exact=True``, t is the number of kernels, and the fit
+# proves that no other choice of t kernels is better.
 path = cskl_path(CSKLClassifier(kernels, C=1.0), X[train], y[train])
 exact = cskl_path(CSKLClassifier(kernels, C=1.0, exact=True), X[train], y[train])
 chosen = CSKLClassifierCV(kernels, C=1.0, cv=5).fit(X[train], y[train])
 print("t             ", *(f"{t:5.0f}" for t in path.values))
 print("kernels       ", *(f"{k:5d}" for k in path.n_kernels))
-print("new right, %  ", *(f"{100 * s:5.1f}" for s in path.scores(X[test], y[test])))
+print("accuracy, %   ", *(f"{100 * s:5.1f}" for s in path.scores(X[test], y[test])))
 print("exactly t, %  ", *(f"{100 * s:5.1f}" for s in exact.scores(X[test], y[test])))
-print(f"cross-validation takes t = {chosen.t_:g}: {100 * chosen.score(X[test], y[test]):.1f} % of new samples right")
+print(f"cross-validation takes t = {chosen.t_:g}: test accuracy {100 * chosen.score(X[test], y[test]):.1f} %")
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
@@ -45,6 +45,6 @@ right.plot(path.values, 100 * path.scores(X[test], y[test]), "o-", label="weight
 right.plot(exact.values, 100 * exact.scores(X[test], y[test]), "s--", label="exactly t kernels")
 right.plot(chosen.ts_, 100 * chosen.scores_, ":", color="0.5", label="cross-validation on training samples")
 right.axvline(chosen.t_, color="0.8", zorder=0)
-right.set(xlabel="t", ylabel="right (%)", title="simulated: 8 useful features, 4 of noise")
+right.set(xlabel="t", ylabel="accuracy (%)", title="simulated: 8 useful features, 4 noise")
 right.legend(frameon=False)
 plt.show()

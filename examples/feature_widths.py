@@ -1,9 +1,10 @@
 """
-A width for each feature
-========================
+One width per feature
+=====================
 
-Two of ten simulated features decide the class: a ring in the plane, hidden among eight columns of noise. An SVM
-with one RBF kernel treats all columns alike; a product of one kernel per column, with an l1 penalty, finds the two.
+Only two of ten simulated features determine the class: a ring in the plane, hidden among eight columns of noise. An
+SVM with one RBF kernel treats all columns alike. A product of one kernel per column, with an l1 penalty, finds the
+two.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +19,7 @@ y = X[:, 3] ** 2 + X[:, 7] ** 2 > 1.4
 train, test = slice(0, 300), slice(300, None)
 
 # %%
-# Each fit starts from the last one. The problem is not convex: instead of a duality gap a solution comes with the
+# Each fit starts from the previous one. The problem is not convex, so instead of a duality gap a solution reports the
 # size of its projected gradient, ``stationarity_``.
 penalties = [1.0, 3.0, 10.0, 30.0, 100.0]
 widths, scores = [], []
@@ -28,11 +29,11 @@ for reg in penalties:
     widths.append(model.weights_)
     scores.append(model.score(X[test], y[test]))
     print(
-        f"reg {reg:5g}: {100 * scores[-1]:.1f} % right, {model.n_kernels_} features, "
+        f"reg {reg:5g}: {100 * scores[-1]:.1f} % correct, {model.n_kernels_} features, "
         f"stationarity {model.stationarity_:.1e}"
     )
 svc = SVC().fit(X[train], y[train])
-print(f"SVC on all features: {100 * svc.score(X[test], y[test]):.1f} % right")
+print(f"SVC on all features: {100 * svc.score(X[test], y[test]):.1f} % correct")
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
@@ -42,8 +43,8 @@ for k, path in enumerate(np.transpose(widths)):
     left.plot(penalties, path, "o-" if matters else "-", color=f"C{k}" if matters else "0.7", label=label)
 left.set(xscale="log", xlabel="penalty", ylabel="inverse width", title="simulated ring in two of ten features")
 left.legend(frameon=False)
-right.semilogx(penalties, 100 * np.array(scores), "o-", label="a width for each feature")
+right.semilogx(penalties, 100 * np.array(scores), "o-", label="one width per feature")
 right.axhline(100 * svc.score(X[test], y[test]), color="0.5", linestyle="--", label="SVC, one width")
-right.set(xlabel="penalty", ylabel="new samples right (%)")
+right.set(xlabel="penalty", ylabel="test accuracy (%)")
 right.legend(frameon=False)
 plt.show()

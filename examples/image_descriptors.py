@@ -2,9 +2,9 @@
 Image descriptors
 =================
 
-Seventeen kinds of flowers, seven descriptors of colour, shape and texture, each with a matrix of distances between
-images. No descriptor is good by itself; together they are, and the simplest way to combine them is hard to beat.
-Where ``MULTIKERNEL_DATA`` does not name a folder with the flowers, digits cut into quadrants stand in.
+Seventeen species of flowers and seven descriptors of colour, shape and texture, each with a matrix of distances
+between images. No single descriptor is good enough, but together they are, and the simplest combination is hard to
+beat. If ``MULTIKERNEL_DATA`` is not set to a folder with the flowers, digits cut into quadrants stand in.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ else:
     train, test = train_test_split(np.arange(len(y)), test_size=0.4, random_state=0, stratify=y)
 
 # %%
-# Distances become kernels exp(−D / mean D). Training takes distances among training images, prediction those from new
-# images to training images; ``FromDistance`` keeps the mean of the training images.
+# ``FromDistance`` turns distances D into kernels exp(−D / mean D), with the mean over the training images. Fitting
+# takes the distances between training images, prediction the distances from new images to training images.
 kernels = [FromDistance(columns=f, name=name) for f, name in enumerate(names)]
 D_train, D_test = D[np.ix_(train, train)], D[np.ix_(test, train)]
 
@@ -50,11 +50,11 @@ print("\n".join(f"{name:20s} {score:.1f} %" for name, score in scores.items()))
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 bars = left.barh(list(scores), list(scores.values()), color=["0.75"] * len(names) + ["C0", "C1", "C2"])
 left.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
-left.set(xlim=(0, 118), xlabel="new images right (%)", title=data)
+left.set(xlim=(0, 118), xlabel="test accuracy (%)", title=data)
 left.invert_yaxis()
 right.scatter([scores[name] for name in names], model.weights_)
 for name, weight in zip(names, model.weights_):
     right.annotate(name, (scores[name], weight), xytext=(4, 4), textcoords="offset points", fontsize=8)
 right.margins(0.2)
-right.set(xlabel="alone: new images right (%)", ylabel="weight in MKL", title="a weight is not an accuracy")
+right.set(xlabel="accuracy of the kernel alone (%)", ylabel="weight in MKL", title="a weight is not an accuracy")
 plt.show()

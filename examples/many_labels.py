@@ -2,9 +2,9 @@
 Many labels, one kernel
 =======================
 
-Genes of yeast have several functions at once, fourteen in all. One combination of kernels serves all labels: either
-the best for all together (``"sum"``), or the best for the label that is hardest (``"max"``). Where
-``MULTIKERNEL_DATA`` does not name a folder with the genes, simulated labels stand in.
+A yeast gene can have several of fourteen functions at once. One combination of kernels serves all labels: either the
+best for their sum (``"sum"``) or the best for the hardest label (``"max"``). If ``MULTIKERNEL_DATA`` is not set to a
+folder with the genes, simulated labels stand in.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +31,8 @@ for width in (0.25, 1, 4):
     kernels += [RBF(bandwidth=f"{width}*mean", columns=c, name=f"{view}, rbf {width}") for view, c in views.items()]
 
 # %%
-# Kernels on one scale first, then one fit for each objective. ``label_weights_`` says which labels decided about the
-# kernel: for "max" the hardest, for "sum" all alike.
+# Put the kernels on one scale and fit both objectives. ``label_weights_`` shows which labels determine the kernel:
+# the hardest for "max", all of them equally for "sum".
 models, precision = {}, {}
 for objective in ("sum", "max"):
     model = MultilabelMKLClassifier(kernels, objective=objective, C=1.0, normalize="variance").fit(X[train], Y[train])
@@ -51,6 +51,6 @@ left.legend(frameon=False)
 right.plot(Y[test].mean(axis=0), precision["sum"], "o", label="'sum'")
 right.plot(Y[test].mean(axis=0), precision["max"], "x", label="'max'")
 right.plot([0, 1], [0, 1], color="0.8", label="guessing")
-right.set(xlabel="share of samples that have the label", ylabel="average precision", title="one point a label")
+right.set(xlabel="share of samples with the label", ylabel="average precision", title="one point per label")
 right.legend(frameon=False)
 plt.show()

@@ -2,8 +2,8 @@
 Several kinds of measurements, one of them missing
 ==================================================
 
-The subtype of breast tumours from mRNA, miRNA and protein, which nobody measured in the test samples: leave it out,
-drop its share of the scores, or fill it in? Without ``MULTIKERNEL_DATA`` simulated tables stand in for the tumours.
+Predict the subtype of breast tumours from mRNA, miRNA and protein, when protein was not measured in the test samples.
+Leave it out, drop its share of the scores, or fill it in? Without ``MULTIKERNEL_DATA``, simulated tables stand in.
 """
 
 import matplotlib.pyplot as plt
@@ -32,15 +32,16 @@ X, columns = join_views(train)
 kernels = [RBF(columns=place, name=view) for view, place in columns.items()]
 
 # %%
-# Learn from all three views, with weights for each class, and from the two that will be there.
+# Fit one model on all three views and one on the two that the test samples have, both with separate weights per
+# class.
 full = MKLClassifier(kernels, p=2.0, C=10.0, weights="per-class").fit(X, y_train)
 two = MKLClassifier(kernels[:2], p=2.0, C=10.0, weights="per-class").fit(X, y_train)
 for label, row in zip(full.classes_, full.weights_):
     print(label, dict(zip(full.kernel_names_.tolist(), row.round(2).tolist())))
 
 # %%
-# Scores can be taken apart kernel by kernel, so a view can be dropped from them. To fill it in, a new sample gets the
-# mean protein of the five training samples whose RNA is most similar.
+# A score is a sum over kernels, so the missing view can be dropped from it. To fill the view in instead, give each
+# new sample the mean protein values of the five training samples with the most similar RNA.
 measured = np.hstack([test["mrna"], test["mirna"]])
 blank = np.hstack([measured, np.zeros((len(measured), train["protein"].shape[1]))])
 present = full.kernel_contributions(blank)[:, :2].sum(axis=1) + full.intercept_
@@ -55,5 +56,5 @@ left.imshow(full.weights_, cmap="Blues", vmin=0.0, aspect="auto")
 left.set(xticks=range(3), xticklabels=full.kernel_names_, yticks=range(3), yticklabels=full.classes_, title="weights")
 bars = right.barh(list(accuracy), [100 * value for value in accuracy.values()])
 right.bar_label(bars, fmt="%.1f", label_type="edge", padding=-30, color="white")
-right.set(xlabel="new samples right (%)", title=data)
+right.set(xlabel="test accuracy (%)", title=data)
 plt.show()

@@ -2,8 +2,8 @@
 Learning from a stream
 ======================
 
-Samples come one batch at a time and are never seen again. ``partial_fit`` updates kernel weights and classifier as
-they come; a budget bounds the support vectors, and with them memory and the time of a prediction.
+Samples arrive in batches and are never seen again. ``partial_fit`` updates the kernel weights and the classifier with
+each batch. A budget limits the number of support vectors, and so the memory and the prediction time.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ X = np.hstack([X, np.random.default_rng(0).random((len(X), 20))])
 kernels.append(RBF(columns=slice(-20, None), name="noise"))
 
 # %%
-# Each batch is predicted before it is learnt, so that the count of mistakes is honest. The first call has to know
-# all classes that will ever come.
+# Each batch is predicted before the model learns from it, so mistakes are counted on unseen samples. The first call
+# must list all classes that will ever occur.
 batches = np.array_split(np.arange(len(X)), 40)
 budgets, models, mistakes = (None, 500), {}, {}
 for budget in budgets:
@@ -43,13 +43,13 @@ for budget in budgets:
     print(f"budget {budget!s:4s}: {model.n_mistakes_} mistakes, {len(model.support_)} support vectors at the end")
 
 # %%
-# The kernel on random numbers never gets a say.
+# The kernel on random numbers never gets a noticeable weight.
 weights = np.stack([row["weights"] for row in models[None].history_])
 seen = [row["seen"] for row in models[None].history_]
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for budget in budgets:
     left.plot(seen[5:], mistakes[budget], label="all support vectors" if budget is None else f"at most {budget}")
-left.set(xlabel="samples seen", ylabel="wrong in the last five batches (%)", title=data, ylim=(0, None))
+left.set(xlabel="samples seen", ylabel="errors in the last five batches (%)", title=data, ylim=(0, None))
 left.legend(frameon=False)
 right.plot(seen, weights, label=[kernel.name for kernel in kernels])
 right.set(xlabel="samples seen", ylabel="weight", title="kernel weights")

@@ -2,8 +2,8 @@
 Kernels that do not fit in memory
 =================================
 
-Ten kernels on n samples take 10 n² numbers. A budget decides how they are kept: as matrices, as explicit features, or
-not at all, in which case rows are computed when they are needed. The model is the same. The data are simulated.
+Ten kernels on n samples take 10 n² numbers. A memory budget decides whether to store them as matrices, replace them
+by explicit features, or compute rows on the fly. The model stays the same. The data are simulated.
 """
 
 import time
@@ -25,15 +25,15 @@ kernels = [*pairs, RBF(name="all columns"), *(RBF(bandwidth=f"{w}*mean") for w i
 features = [Nystroem(kernel=kernel, rank=60, random_state=0, name=kernel.label) for kernel in kernels]
 
 # %%
-# The same data and kernels in three storages. An object says which one it chose.
+# The same data and kernels, stored in three ways. The representation of a stack shows which one it uses.
 ways = {"matrices": (kernels, "1GB"), "computed when read": (kernels, "40MB"), "Nyström features": (features, "40MB")}
 for title, (chosen, memory) in ways.items():
     print(f"{title}: {gram_stack(A, chosen, memory=memory)!r}")
 
 # %%
-# Estimators take the budget as ``memory=``. What a fit pays for a small one is time, because rows are computed again
-# and again; some working memory beside the budget is always needed. Nyström features change the kernels a little, and
-# are fast.
+# Estimators take the budget as ``memory=``. A small budget costs time, because rows are computed again and again.
+# Some working memory is always needed on top of the budget. Nyström features are fast, but change the kernels
+# slightly.
 rows = {}
 for title, (chosen, memory) in ways.items():
     tracemalloc.start()
@@ -42,11 +42,11 @@ for title, (chosen, memory) in ways.items():
     seconds, peak = time.perf_counter() - start, tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     rows[title] = seconds, peak, 100 * model.score(B, y_test), model.weights_
-    print(f"{title:20s} {seconds:5.1f} s, {peak:5.0f} MB at most, {rows[title][2]:.1f} % right")
+    print(f"{title:20s} {seconds:5.1f} s, peak {peak:5.0f} MB, {rows[title][2]:.1f} % correct")
 
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.0), sharey=True, layout="constrained")
-for ax, label, k in zip(axes, ("memory at its peak (MB)", "seconds", "new samples right (%)"), (1, 0, 2)):
+for ax, label, k in zip(axes, ("peak memory (MB)", "seconds", "test accuracy (%)"), (1, 0, 2)):
     bars = ax.barh(list(rows), [row[k] for row in rows.values()], color=["C0", "C1", "C2"])
     ax.bar_label(bars, fmt="%.3g", padding=2)
     ax.set_xlabel(label)

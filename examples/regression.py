@@ -1,9 +1,10 @@
 """
-Regression, and which kernel explains what
-==========================================
+Regression: which kernel explains what
+======================================
 
-Simulated: the sum of a trend, a yearly cycle and a response to temperature, with a few wild outliers. There is a
-kernel for each part; the model finds out how much each one counts, and a prediction can be taken apart into them.
+The simulated target is the sum of a trend, a yearly cycle and a response to temperature, with a few wild outliers.
+Each part has its own kernel. The model learns how much each kernel counts, and a prediction splits into the parts
+again.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +23,8 @@ X = np.column_stack([day, temperature, rng.normal(size=500)])
 train, test = np.arange(500) % 2 == 0, np.arange(500) % 2 == 1
 
 # %%
-# A periodic kernel is a function of two blocks of samples; the others are RBF kernels on one column. The last one
-# looks at a column of noise.
+# The periodic kernel is a function of two blocks of samples. The others are RBF kernels on one column each; the last
+# one reads a column of noise.
 kernels = [
     RBF(bandwidth="4*mean", columns=[0], name="trend"),
     FromFunction(function=lambda A, B: np.exp(-4 * np.sin(np.pi * (A - B.T) / 365) ** 2), columns=[0], name="season"),
@@ -32,7 +33,7 @@ kernels = [
 ]
 
 # %%
-# The Huber loss lets outliers count less than the squared loss does.
+# The Huber loss is less sensitive to outliers than the squared loss.
 models = {}
 for loss in ("squared", "huber"):
     model = SVRGMKLRegressor(kernels, p=1.25, C=10.0, loss=loss, delta=0.5, normalize="variance", random_state=0)
@@ -42,8 +43,8 @@ for loss in ("squared", "huber"):
     print(f"{loss:8s} error {error:.3f}; weights {weights}")
 
 # %%
-# What each kernel adds to each prediction, beside the part of the truth that it should find. Parts are known up to a
-# constant.
+# Compare the contribution of each kernel with the part of the target that it should recover. Parts are determined
+# only up to a constant.
 shares = models["huber"].kernel_contributions(X[test])
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
 axes[0].plot(day, y, ".", color="0.7", label="observed")

@@ -2,8 +2,8 @@
 Which kernels matter?
 =====================
 
-Thirty measurements of cell nuclei, one RBF kernel each. Which of them does a classifier need, and what did each
-kernel add to one particular decision?
+There are thirty measurements of cell nuclei, with one RBF kernel each. Which of them does a classifier need, and what
+does each kernel contribute to a particular decision?
 """
 
 import matplotlib.pyplot as plt
@@ -22,18 +22,18 @@ A, B = scaler.transform(A), scaler.transform(B)
 kernels = [RBF(columns=[j], name=str(name)) for j, name in enumerate(data.feature_names)]
 
 # %%
-# The norm p of the weights decides how many kernels are left: p = 1 switches most of them off, p = 2 makes weights
-# unequal and keeps them all.
+# The norm p of the weights controls how many kernels remain: p = 1 switches most of them off, while p = 2 keeps them
+# all, with unequal weights.
 average = KernelAverageClassifier(kernels, C=10.0).fit(A, y_train)
 sparse = MKLClassifier(kernels, p=1.0, C=10.0).fit(A, y_train)
 smooth = MKLClassifier(kernels, p=2.0, C=10.0).fit(A, y_train)
 for title, model in {"average": average, "p = 1": sparse, "p = 2": smooth}.items():
-    print(f"{title:8s} {model.n_kernels_:2d} kernels, {100 * model.score(B, y_test):.1f} % of new samples right")
+    print(f"{title:8s} {model.n_kernels_:2d} kernels, test accuracy {100 * model.score(B, y_test):.1f} %")
 
 # %%
-# A weight says how much a kernel counts in general. What it adds to the decision on one sample is another matter:
-# ``kernel_contributions`` takes a score apart, and the parts sum to it. The tumour below is the one that the
-# sparse model is least sure about.
+# A weight says how much a kernel counts overall, not what it contributes to the decision on one sample.
+# ``kernel_contributions`` splits a score into parts that, with the intercept, sum to it. The tumour shown is the one
+# that the sparse model is least sure about.
 shares = sparse.kernel_contributions(B)
 unsure = int(np.abs(sparse.decision_function(B)).argmin())
 assert np.allclose(shares.sum(axis=1) + sparse.intercept_, sparse.decision_function(B))
