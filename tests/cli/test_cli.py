@@ -289,7 +289,7 @@ def test_a_fit_shows_progress_from_the_first_second(run, flowers, monkeypatch):
         (["compre"], "invalid choice"),
         (["compare", "--methods", "averagee"], "there is no method 'averagee'; did you mean 'average'?"),
         (["compare", "--kernels", "rbff", "--data", "flowers.csv"], "there is no kernel 'rbff'; did you mean 'rbf'?"),
-        (["compare", "--cv", "1"], "1 is too small: at least 2"),
+        (["compare", "--cv", "1"], "1 is too small: give at least 2"),
         (["compare", "--cv", "x"], "'x' is not a whole number"),
         (["compare", "--test-size", "2"], "not a share between 0 and 1"),
         (["compare", "-C", "1,-1"], "positive numbers separated by commas"),
@@ -312,13 +312,25 @@ def test_wrong_commands_exit_with_2(run, flowers, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "-d", "flowers.csv", "-o", "flowers.csv"], "--output flowers.csv is the file of --data"),
-        (["compare", "-d", "flowers.csv", "-o", "link.csv"], "--output link.csv is the file of --data"),
-        (["compare", "-d", "flowers.csv", "--json", "./flowers.csv"], "--json ./flowers.csv is the file of --data"),
-        (["compare", "-d", "flowers.csv", "--json", "./report.html"], "--json ./report.html is the file of --output"),
-        (["fit", "-d", "flowers.csv", "-o", "flowers.csv"], "--output flowers.csv is the file of --data"),
-        (["predict", "model.mkl", "-d", "flowers.csv", "-o", "model.mkl"], "--output model.mkl is the file of MODEL"),
-        (["predict", "model.mkl", "-d", "flowers.csv", "-o", "link.csv"], "--output link.csv is the file of --data"),
+        (["compare", "-d", "flowers.csv", "-o", "flowers.csv"], "--output flowers.csv is also the file of --data"),
+        (["compare", "-d", "flowers.csv", "-o", "link.csv"], "--output link.csv is also the file of --data"),
+        (
+            ["compare", "-d", "flowers.csv", "--json", "./flowers.csv"],
+            "--json ./flowers.csv is also the file of --data",
+        ),
+        (
+            ["compare", "-d", "flowers.csv", "--json", "./report.html"],
+            "--json ./report.html is also the file of --output",
+        ),
+        (["fit", "-d", "flowers.csv", "-o", "flowers.csv"], "--output flowers.csv is also the file of --data"),
+        (
+            ["predict", "model.mkl", "-d", "flowers.csv", "-o", "model.mkl"],
+            "--output model.mkl is also the file of MODEL",
+        ),
+        (
+            ["predict", "model.mkl", "-d", "flowers.csv", "-o", "link.csv"],
+            "--output link.csv is also the file of --data",
+        ),
     ],
     ids=str,
 )

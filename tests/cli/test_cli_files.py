@@ -68,7 +68,7 @@ def test_columns_of_tables_are_standardised_with_training_statistics(run, wine):
         assert json.loads(Path("all.json").read_text())["methods"][0]["scores"] == [pytest.approx(expected)]
     _, _, err = run("compare", "-d", "wine.csv", "--cv", 3, *QUICK, "--scale", "none")
     assert "remark: columns of kernel 'rbf(mean) on all' differ in range by a factor of" in err
-    assert "'c12' rules it" in err
+    assert "'c12' dominates" in err
     raw = json.loads(Path("all.json").read_text())
     # the finding that led here: 77.5 % raw, 98.3 % standardised
     assert np.mean(scaled["methods"][0]["scores"]) > np.mean(raw["methods"][0]["scores"]) + 0.15
@@ -101,7 +101,7 @@ def test_histograms_are_not_standardised(run, family, scaled):
 
 def test_columns_of_different_units_earn_a_warning_in_python(wine):
     X, y = wine
-    with pytest.warns(UserWarning, match=r"columns of kernel 'rbf\(mean\)' differ in range .*: column 12 rules it"):
+    with pytest.warns(UserWarning, match=r"columns of kernel 'rbf\(mean\)' differ in range .*: column 12 dominates"):
         KernelAverageClassifier([RBF()]).fit(X, y)
 
 
@@ -159,7 +159,7 @@ def test_files_about_other_samples_are_refused(run, patients, change, message):
 
 def test_several_files_need_an_id_and_other_options_are_given_once(run, patients):
     for arguments, message in {
-        ("compare", "-d", "sepals.csv", "-d", "petals.csv", "-t", "kind"): "name the column with --id",
+        ("compare", "-d", "sepals.csv", "-d", "petals.csv", "-t", "kind"): "name the ID column with --id",
         ("compare", "-d", "sepals.csv", "-t", "kind", "-t", "width"): "-t/--target: given twice",
         ("fit", "-d", "sepals.csv", "-o", "a", "-o", "b"): "-o/--output: given twice",
         ("compare", "--colour", "red"): "unrecognized arguments: --colour red",
@@ -177,7 +177,7 @@ def test_predictions_need_as_many_files_and_carry_ids_where_there_are_some(run, 
     assert run("predict", "one.mkl", "-d", "bare.csv")[1].startswith("prediction\n")
     code, _, err = run("predict", "one.mkl", "-d", "sepals.csv", "-d", "petals.csv")
     assert code == 1
-    assert "fitted on one file, and --data gives 2" in err
+    assert "fitted on one file, but --data gives 2" in err
     code, _, err = run("predict", "one.mkl", "-d", "bare.csv", "--id", "who")
     assert code == 1
     assert "bare.csv has no column 'who' with IDs" in err
@@ -217,7 +217,7 @@ def test_distances_become_kernels_of_their_training_mean(run, distances):
     code, _, err = run("compare", "-d", "d.npz", "--split", "train,test")
     assert code == 1
     assert "the diagonal of 'D[0]' is zero" in err
-    assert "--distances makes the kernels exp(-D / mean D)" in err
+    assert "add --distances to use the kernels exp(-D / mean D)" in err
     options = ("-d", "d.npz", "--distances", "-m", "average", "-C", "1")
     code, _, err = run("compare", *options, "--split", "train,test", "--no-single", "--json", "all.json")
     assert code == 0, err
@@ -254,11 +254,11 @@ def test_splits_may_be_masks_and_may_count_from_one(run, distances):
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        (["--split", "train"], "two names of arrays", 2),
+        (["--split", "train"], "should name two arrays", 2),
         (["--split", "train,tset"], "no array 'tset' of rows for a split; did you mean 'test'?", 1),
         (["--split", "train,y"], "'train' has 2 splits, 'y' has 1", 1),
         (["--split", "train,test", "--cv", "3"], "not allowed with argument", 2),
-        (["--distances", "--kernels", "rbf"], "--kernels is for columns of features", 2),
+        (["--distances", "--kernels", "rbf"], "--kernels applies to feature columns", 2),
         (["--distances", "--memory", "much"], "--memory", 2),
         (["--max-time", "-1"], "positive number of seconds", 2),
         (["--scoring", "acuracy"], "invalid choice", 2),
@@ -298,7 +298,7 @@ def test_numbers_are_predicted(run):
     write_csv("d.csv", [*(f"c{k}" for k in range(10)), "y"], np.column_stack([X, y]))
     code, _, err = run("compare", "-d", "d.csv", *ONE)
     assert code == 1
-    assert "classes are needed, or `fit --regression`" in err
+    assert "use classes, or `fit --regression`" in err
     code, _, err = run("fit", "-d", "d.csv", "--regression", "--kernels", "rbf", "-C", "1,10", "-o", "r.mkl")
     assert code == 0, err
     assert "chosen by 3-fold validation (R² 0." in err
@@ -321,7 +321,7 @@ def test_rare_classes_can_be_weighed_and_scored_alike(run):
     np.savez("d.npz", X=X, y=y)
     code, out, err = run("compare", "-d", "d.npz", "--cv", 3, *QUICK)
     assert code == 0
-    assert "remark: classes are unbalanced: 105 of 120 samples are of class 'well', 15 of 'ill'" in err
+    assert "remark: classes are unbalanced: 105 of 120 samples belong to class 'well', 15 to 'ill'" in err
     assert "classes are unbalanced" in Path("report.html").read_text(encoding="utf-8").lower()
     assert out.splitlines()[1].startswith("Most frequent class  87.5 ±")
     plain = json.loads(Path("all.json").read_text())["methods"][0]["metrics"]["balanced_accuracy"]
@@ -351,8 +351,8 @@ def test_what_fuzzing_found_is_said_in_words(run, tmp_path):
         ("compare", "-d", "empty.npz"): "the target 'y' has no entries",
         ("compare", "-d", "records.npz"): "no array of 20 rows",
         ("compare", "-d", "target.npz"): "the target 'y' holds [('a', '<f8')], neither numbers nor text",
-        ("compare", "-d", "loop.csv"): "loop.csv is a link that leads nowhere, to pool.csv",
-        ("compare", "-d", "long.csv", "-o", "loop.csv"): "cannot write loop.csv: it is a link that leads back",
+        ("compare", "-d", "loop.csv"): "loop.csv is a broken link to pool.csv",
+        ("compare", "-d", "long.csv", "-o", "loop.csv"): "cannot write loop.csv: it is a link that points back",
         ("compare", "-d", "long.csv"): "column 'note' is not numeric",
     }.items():
         code, _, err = run(*arguments)
@@ -362,7 +362,15 @@ def test_what_fuzzing_found_is_said_in_words(run, tmp_path):
     assert "float64 (0, 4)" in run("info", "empty.npz")[1]
     for arguments, message in {
         ("compare", "-m", ""): "there is no method ''",
-        ("fit", "-d", "long.csv", "-m", "average,best", "-o", "m"): "one method is fitted; compare runs several",
+        (
+            "fit",
+            "-d",
+            "long.csv",
+            "-m",
+            "average,best",
+            "-o",
+            "m",
+        ): "fit takes one method; use compare to run several",
     }.items():
         code, _, err = run(*arguments)
         assert (code, message in err) == (2, True), err

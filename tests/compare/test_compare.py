@@ -277,7 +277,7 @@ def test_results_are_json_without_nan(found):
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        (np.repeat("a", 24), {}, "all 24 samples are of class"),
+        (np.repeat("a", 24), {}, "all 24 samples belong to class"),
         (np.array(["a"] * 21 + ["b"] * 3), {"cv": 5}, r"'b' has 3 samples \(24 in all\), fewer than the 5 folds"),
         (LABELS, {"cv": 30}, "fewer than the 30 folds"),
         (LABELS, {"cv": 1}, "at least two folds"),
@@ -359,7 +359,7 @@ def test_noise_is_no_better_than_the_most_frequent_class_and_the_result_says_so(
     assert found.baseline.metrics["balanced_accuracy"] == [0.5] * 4
     assert found.baseline.metrics["roc_auc"] == [0.5] * 4
     assert found.methods[0].scores == [0.75] * 4
-    assert any("60 of 80 samples are of class 'usual', 20 of 'rare'" in remark for remark in found.remarks)
+    assert any("60 of 80 samples belong to class 'usual', 20 to 'rare'" in remark for remark in found.remarks)
     assert any("no method is better" in remark for remark in found.remarks)
     lines = text_table(found).splitlines()
     assert lines[0].split()[:5] == ["method", "accuracy", "balanced", "accuracy", "AUC"]
@@ -409,9 +409,9 @@ def test_splits_can_be_given(views):
 @pytest.mark.parametrize(
     ("train", "test", "message"),
     [
-        ([0, 1, 2, 3], [3, 4], "1 samples of a split are for training and for testing, first row 3"),
-        ([0, 1, 2, 99], [4, 5], "reach from 0 to 99, but rows are numbered from 0 to 23"),
-        ([0, 2, 4], [1, 3], "two samples of two classes"),
+        ([0, 1, 2, 3], [3, 4], "a split uses 1 samples for both training and testing, first row 3"),
+        ([0, 1, 2, 99], [4, 5], "range from 0 to 99, but rows are numbered from 0 to 23"),
+        ([0, 2, 4], [1, 3], "two classes are needed, with two samples each"),
         ([0.5, 1.0], [2, 3], "not row numbers"),
     ],
 )

@@ -94,7 +94,7 @@ def test_no_samples_and_no_kernels_are_told(classifier):
         ("C", "large", "C='large' must be a number"),
         ("C", None, "C=None must be a number"),
         ("C", np.inf, "C=inf must be a number"),
-        ("solver_options", {"levle": 0.5}, "solver_options has 'levle', which newton does not take"),
+        ("solver_options", {"levle": 0.5}, "solver_options has 'levle', which newton does not accept"),
         ("p", "one", "p='one' must be a number"),
         ("tol", "small", "tol='small' must be a number"),
         ("max_iter", 2.5, "max_iter=2.5 must be a whole number"),
@@ -188,7 +188,7 @@ def test_warnings_point_at_the_line_that_called_fit(classifier):
 @pytest.mark.filterwarnings("ignore:The least populated class")
 def test_the_best_kernel_needs_classes_that_folds_can_keep():
     _, K, _ = small_task()
-    with pytest.raises(ValueError, match="every class has one sample only"):
+    with pytest.raises(ValueError, match="every class has only one sample"):
         BestKernelClassifier("precomputed").fit(K[:2, :2], [0, 1])
     with pytest.raises(ValueError, match="trains on samples of class 1 only"):
         BestKernelClassifier("precomputed").fit(K[:3, :3], [0, 1, 1])
@@ -235,7 +235,7 @@ def test_weights_in_a_stream_are_checked_and_multiplied_with_those_of_classes():
             model.partial_fit(X, y, sample_weight=np.full(len(y), weights))
     before = model.decision_function(X)
     assert_array_equal(model.partial_fit(X, y, sample_weight=np.zeros(len(y))).decision_function(X), before)
-    with pytest.raises(ValueError, match="class_weight='balanced' depends on samples that are still to come"):
+    with pytest.raises(ValueError, match="class_weight='balanced' depends on future samples"):
         model.set_params(class_weight="balanced").partial_fit(X, y)
     factors = np.array([3.0, 1.0, 0.5])
     by_class = streamed()[0].set_params(class_weight=dict(enumerate(factors))).partial_fit(X, y)
@@ -329,8 +329,11 @@ class AnnData:
     ("X", "message"),
     [
         (AnnData(), r"X is an AnnData: pass X.to_df\(\)"),
-        ({"a": np.ones((4, 2)), "b": np.ones((4, 3))}, r"X is a dict of 2 tables: X, columns = .*join_views\(X\)"),
-        ([np.eye(4), np.ones((4, 4))], r"X is a list of 2 matrices.*gram_stack\(X\), in cross_val_score"),
+        (
+            {"a": np.ones((4, 2)), "b": np.ones((4, 3))},
+            r"X is a dict of 2 tables: join them with X, columns = .*join_views\(X\)",
+        ),
+        ([np.eye(4), np.ones((4, 4))], r"X is a list of 2 matrices.*gram_stack\(X\), also to cross_val_score"),
     ],
 )
 def test_containers_of_tables_are_refused_with_what_to_do(X, message):
@@ -351,7 +354,9 @@ def test_the_advice_on_lists_of_kernels_works():
 def test_distances_taken_for_kernels_are_noticed():
     X, y = load_iris(return_X_y=True)
     D = np.abs(X[:, None] - X).sum(axis=-1)
-    with pytest.raises(ValueError, match=r"diagonal is zero, as that of distances is: kernels=\[FromDistance\(\)\]"):
+    with pytest.raises(
+        ValueError, match=r"diagonal is zero. If these are distances D, use kernels=\[FromDistance\(\)\]"
+    ):
         KernelAverageClassifier("precomputed").fit(D[:, :, None], y)
     assert KernelAverageClassifier([FromDistance()]).fit(D, y).score(D, y) > 0.9
 
@@ -375,7 +380,7 @@ def test_missing_columns_are_told_in_one_line(names):
 @pytest.mark.parametrize("weight", [1e300, 1e155, 1e-300])
 def test_weights_whose_squares_are_no_numbers_are_refused(classifier, weight):
     _, K, y = small_task()
-    with pytest.raises(ValueError, match=r"weights of samples and classes are from .* Scale them"):
+    with pytest.raises(ValueError, match=r"weights of samples and classes range from .* Scale them"):
         classifier("precomputed").fit(K, y, sample_weight=np.full(len(y), weight))
 
 
@@ -430,13 +435,13 @@ def test_sparse_matrices_of_pairs_are_read_or_refused_by_shape():
 @pytest.mark.parametrize("test", [np.arange(15, 60), np.arange(-60, -20), np.arange(15, 30) + 0.5])
 def test_folds_of_other_samples_are_refused(classifier, test):
     _, K, y = small_task()
-    with pytest.raises(ValueError, match="indices that are not of these 30 samples"):
+    with pytest.raises(ValueError, match="indices outside these 30 samples"):
         classifier("precomputed", cv=[(np.arange(15), test)]).fit(K, y)
 
 
 def test_two_columns_of_one_name_are_told():
     X, _, y = small_task()
-    with pytest.raises(ValueError, match="X has 2 columns of the name 'a': rename them"):
+    with pytest.raises(ValueError, match="X has 2 columns named 'a': rename them"):
         MKLClassifier([Linear()]).fit(pd.DataFrame(X, columns=["a", "b", "a"]), y)
 
 

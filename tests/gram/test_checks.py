@@ -103,14 +103,14 @@ def test_named_kernels_are_matched_by_name():
     swapped = check(precomputed_stack(K, ["b", "a"], symmetric=False), largest=5.0)
     assert swapped.names == ("a", "b")
     assert (swapped.rows([0])[:, 0, 0] == [2.0, 1.0]).all()
-    with pytest.raises(ValueError, match=r"missing are \['a'\]"):
+    with pytest.raises(ValueError, match=r"missing: \['a'\]"):
         check(precomputed_stack(K, ["b", "c"], symmetric=False))
     assert check(precomputed_stack(K, symmetric=False), largest=5.0).names == ("K0", "K1")
 
 
 def test_a_test_kernel_on_another_scale_is_suspected():
     stack = make_test_stack(4, 6, 1, value=1e6)
-    with pytest.warns(UserWarning, match="scaled or normalised in another way"):
+    with pytest.warns(UserWarning, match="scaled or normalised differently"):
         check(stack, ("a",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

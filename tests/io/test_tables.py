@@ -146,7 +146,7 @@ def test_empty_unknown_and_binary_files_are_refused(tmp_path):
     (tmp_path / "zeros.csv").write_bytes(b"a,y\n\0\0\0")
     for name, message in {
         "empty.csv": "is empty",
-        "image.png": "unknown kind of file '.png'; readable are .csv",
+        "image.png": "unknown file type '.png'; supported are .csv",
         "latin.csv": "is not UTF-8 text",
         "zeros.csv": "holds binary data",
         "": "is a folder",
@@ -240,7 +240,7 @@ def test_names_of_classes_are_not_taken_for_labels(tmp_path):
 
 def test_several_labels_a_sample_are_refused(tmp_path):
     np.savez(tmp_path / "v.npz", X=np.ones((6, 3)), Y=np.ones((6, 2)))
-    with pytest.raises(DataError, match=r"shape \(6, 2\): one label a sample"):
+    with pytest.raises(DataError, match=r"shape \(6, 2\): expected one label per sample"):
         read_dataset(tmp_path / "v.npz")
 
 
@@ -294,7 +294,7 @@ def test_square_features_are_kernels_only_when_asked(tmp_path):
 def test_one_of_several_stacks_is_chosen_by_name(tmp_path):
     a, b = random_kernels(2, 6), random_kernels(3, 6)
     np.savez(tmp_path / "k.npz", a=a, b=b, y=np.arange(6) % 2)
-    with pytest.raises(DataError, match=r"2 arrays of kernels: choose one by --precomputed NAME"):
+    with pytest.raises(DataError, match=r"2 arrays of kernels: choose one with --precomputed NAME"):
         read_dataset(tmp_path / "k.npz")
     assert_array_equal(read_dataset(tmp_path / "k.npz", precomputed="b").X, np.moveaxis(b, 0, -1))
     with pytest.raises(DataError, match="no array 'c'"):

@@ -261,11 +261,11 @@ def test_beyond_a_number_of_samples_the_default_family_has_explicit_features(mon
     monkeypatch.setattr("multikernel.kernels.grid.LARGE", 30)
     X = data(31)
     y = np.arange(31) % 2
-    with pytest.warns(UserWarning, match=r"kernels=None on 31 samples, more than 30, takes Nystroem\(.*rank=200\)"):
+    with pytest.warns(UserWarning, match=r"kernels=None with 31 samples, more than 30, uses Nystroem\(.*rank=200\)"):
         model = KernelAverageClassifier().fit(X, y)
     assert all(isinstance(kernel, Nystroem) for kernel in model._family.kernels)
     assert isinstance(model._test_stack(X), LowRankStack)
-    with pytest.warns(UserWarning, match="takes Nystroem"):
+    with pytest.warns(UserWarning, match="uses Nystroem"):
         assert isinstance(gram_stack(X, None), LowRankStack)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

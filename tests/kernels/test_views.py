@@ -56,7 +56,7 @@ def _frame(*ids):
         ([_frame("a", "b", "c"), _frame("a", "b")], "different samples: 1 IDs are missing in 'view1', 'c'"),
         ([_frame("a", "b"), _frame(0, 1)], "2 IDs are missing in 'view1'"),
         ([_frame("a", "a", "b"), _frame("a", "b", "c")], "'view0' has the same ID in several rows, 'a'"),
-        ([_frame("a", "b"), _frame("b", "a"), np.ones(2)], "'view2' has none: whose order"),
+        ([_frame("a", "b"), _frame("b", "a"), np.ones(2)], "'view2' has none, so the order"),
     ],
 )
 def test_frames_of_other_samples_are_refused(views, message):

@@ -225,7 +225,7 @@ def _anything():
 @pytest.mark.parametrize("where", [(windows, "square_windows"), (Nystroem, "_map")])
 def test_without_kernels_there_is_no_model_and_an_error_says_so(where, fake_clock):
     fake_clock.jump_in(*where, call=1)
-    with pytest.raises(TimeoutError, match=r"MKLClassifier had no model yet when max_time=60 s were over.*Nystroem"):
+    with pytest.raises(TimeoutError, match=r"MKLClassifier had no model yet when max_time=60 s ran out.*Nystroem"):
         MKLClassifier([Nystroem(rank=20, kernel=RBF(bandwidth="median")), Linear()], max_time=60.0).fit(X, Y)
 
 
@@ -246,9 +246,7 @@ def test_limits_of_others_end_a_fit_without_a_model(fake_clock):
 def test_a_search_that_is_cut_short_takes_the_best_so_far(fake_clock):
     fake_clock.jump_in(MKFDAClassifierCV, "_fold", call=3, seconds=90.0)
     grid = MKFDAClassifierCV(KERNELS, ps=[1.0, 2.0], regs=[1e-3, 1e-2], cv=4, max_time=100.0)
-    with pytest.warns(
-        ConvergenceWarning, match="scored 8 of 16 points of the grid only: max_time was nearly used up"
-    ):
+    with pytest.warns(ConvergenceWarning, match="scored only 8 of 16 grid points: max_time was nearly used up"):
         grid.fit(X, Y)
     assert grid.split_scores_.shape == (2, 2, 2)
     assert grid.score(X, Y) > 0.9
@@ -257,7 +255,7 @@ def test_a_search_that_is_cut_short_takes_the_best_so_far(fake_clock):
 def test_folds_that_are_cut_short_do_not_count(fake_clock):
     fake_clock.jump_in(CSKLClassifier, "_prepare", call=4, seconds=90.0)  # the first is for errors, then one a fold
     model = CSKLClassifierCV(KERNELS, cv=3, max_time=100.0)
-    with pytest.warns(ConvergenceWarning, match="scored 2 of 3 folds only: max_time was nearly used up"):
+    with pytest.warns(ConvergenceWarning, match="scored only 2 of 3 folds: max_time was nearly used up"):
         model.fit(X, Y)
     assert_array_equal(model.ts_, [1.0, 2.0, 3.0])
     assert model.split_scores_.shape == (2, 3)
@@ -275,7 +273,7 @@ def test_folds_that_are_cut_short_do_not_count(fake_clock):
             "25 min, more than ten minutes: 200 samples and 2 kernels, computed when they are read",
         ),
         (0.5, {"memory": "50kB", "max_time": 900.0}, "25 min, more than ten minutes"),
-        (0.1, {"memory": "50kB", "max_time": 60.0}, "5 min, more than the 60 s that are left"),
+        (0.1, {"memory": "50kB", "max_time": 60.0}, "5 min, more than the 60 s left"),
         (5.0, {}, "67 min, more than ten minutes: 200 samples and 2 kernels, in memory"),
         (0.1, {"memory": "50kB"}, None),
         (5.0, {"kernels": [Nystroem(kernel=RBF(), rank=20), Linear()]}, None),

@@ -237,12 +237,12 @@ def test_a_model_survives_pickle_files_and_warm_starts(cancer, tmp_path):
         ({"t": 0.5}, "from 1 to the number of kernels"),
         ({"t": 11}, "out of 10"),
         ({"t": "2"}, "must be a number"),
-        ({"t": 2.5, "exact": True}, "whole kernels"),
+        ({"t": 2.5, "exact": True}, "whole number of kernels"),
         ({"solver": "simplemkl"}, "not known"),
         ({"weights": "mine"}, "not known"),
-        ({"solver": "lp", "solver_options": {"awy": False}}, "'awy', which lp_direction does not take: .* 'away'"),
-        ({"solver": "reduced-gradient", "solver_options": {"away": True}}, "does not take: it takes none"),
-        ({"t": 2, "exact": True, "solver_options": {"away": True}}, "exact_selection does not take: it takes none"),
+        ({"solver": "lp", "solver_options": {"awy": False}}, "'awy', which lp_direction does not accept: .* 'away'"),
+        ({"solver": "reduced-gradient", "solver_options": {"away": True}}, "does not accept: it accepts none"),
+        ({"t": 2, "exact": True, "solver_options": {"away": True}}, "exact_selection does not accept: it accepts none"),
     ],
 )
 def test_bad_parameters_are_refused_with_advice(cancer, params, message):

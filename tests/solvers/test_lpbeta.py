@@ -300,7 +300,7 @@ def test_clones_pickles_and_model_files_predict_the_same(iris, tmp_path):
 def test_kernels_that_time_does_not_reach_get_no_weight(iris, fake_clock):
     X, y, kernels, _ = iris
     fake_clock.jump_in(machines, "_train", call=2, seconds=90.0)
-    with pytest.warns(ConvergenceWarning, match="SVMs for 1 of 3 kernels"):
+    with pytest.warns(ConvergenceWarning, match="SVMs for only 1 of 3 kernels"):
         model = LPBetaClassifier(kernels, max_time=100.0).fit(X, y)
     assert_array_equal(model.weights_, [1.0, 0.0, 0.0])
     assert not model.converged_

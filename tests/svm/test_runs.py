@@ -84,7 +84,7 @@ def test_labels_accept_a_warm_start():
     assert_array_equal(alpha, same)
     assert_allclose(values, again, rtol=1e-12)
     assert_allclose(labels.solve(K, 5 * alpha, tol=1e-8)[0], values, rtol=1e-7)
-    with pytest.raises(ValueError, match="a column a label"):
+    with pytest.raises(ValueError, match="one column per label"):
         labels.solve(K, alpha[:, :2])
 
 

@@ -85,7 +85,7 @@ def _method(options: argparse.Namespace) -> Method:
     known = available()
     names = known_names("average" if options.method is None else options.method, list(known), "method")
     if len(names) > 1:
-        raise UsageError(f"--method {options.method}: one method is fitted; compare runs several")
+        raise UsageError(f"--method {options.method}: fit takes one method; use compare to run several")
     score = None if options.scoring == "accuracy" else METRICS[options.scoring]
     settings = {"class_weight": options.class_weight, "max_time": options.max_time, "scoring": score}
     return configured(known[names[0]], **settings)
@@ -201,7 +201,8 @@ def _read_new(options: argparse.Namespace, metadata: dict[str, Any]) -> Table:
     if len(options.data) != max(len(files), 1):
         named = f"{len(files)} files ({', '.join(files)})" if files else "one file"
         raise DataError(
-            f"the model was fitted on {named}, and --data gives {len(options.data)}: give as many, in the same order"
+            f"the model was fitted on {named}, but --data gives {len(options.data)}: pass as many files, in "
+            "the same order"
         )
     known, asked = metadata.get("id"), options.id
     return read_tables(options.data, asked or known, names=files or None, needs_id=bool(files or asked))
@@ -218,7 +219,7 @@ def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
         return read_features(table, _columns(estimator, metadata))[0]
     n_samples = metadata.get("n_samples") or getattr(estimator, "n_features_in_", None)
     if n_samples is None:
-        raise DataError("the model does not say how many samples it was trained on: write it by multikernel fit")
+        raise DataError("the model does not say how many samples it was trained on: create it with multikernel fit")
     count = metadata.get("n_matrices") or len(estimator.kernel_names_)
     kernels = read_test_kernels(table, count, int(n_samples))
     return _with_self_similarity(kernels, table, estimator) if isinstance(estimator.kernels, str) else kernels
@@ -248,7 +249,7 @@ def _with_self_similarity(kernels: np.ndarray, table: Table, model: Any) -> Any:
     chains = steps.values() if isinstance(steps, Mapping) else [steps]
     if any(chain is not None and "cosine" in ([chain] if isinstance(chain, str) else chain) for chain in chains):
         raise DataError(
-            f"{table.source}: the model normalises kernels by cosine and needs k(x, x) of the new samples. Add an "
+            f"{table.source}: the model uses cosine normalisation and needs k(x, x) for the new samples. Add an "
             f"array self_similarity of shape ({n_kernels}, {n_new}), or fit with another step, such as trace"
         )
     return kernels
@@ -259,7 +260,7 @@ def _columns(model: Any, metadata: dict[str, Any]) -> list[str]:
     names = metadata.get("columns") or getattr(model, "feature_names_in_", None)
     if names is None or len(names) == 0:
         raise DataError(
-            "the model does not know the names of its columns: fit it by multikernel fit, on a data frame, "
+            "the model does not know the names of its columns: fit it with multikernel fit or on a data frame, "
             'or save it with metadata={"columns": [...]}'
         )
     return [str(name) for name in names]
@@ -278,7 +279,7 @@ def _extra_columns(model: Any, X: Any, options: argparse.Namespace) -> dict[str,
             kind = type(steps_of_model(model)[-1]).__name__
             regressor = not hasattr(model, "classes_")
             advice = "it predicts numbers" if regressor else "fit with --method svrg for probabilities"
-            raise DataError(f"the model, of {kind}, has no {function}: {advice}")
+            raise DataError(f"the model ({kind}) has no {function}: {advice}")
         values = np.asarray(getattr(model, function)(X))
         # two classes have one score: positive values speak for the second
         classes = model.classes_ if values.ndim > 1 else model.classes_[1:]

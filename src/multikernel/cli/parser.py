@@ -42,7 +42,7 @@ def whole(least: int) -> Callable[[str], int]:
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
         if value < least:
-            raise argparse.ArgumentTypeError(f"{value} is too small: at least {least}")
+            raise argparse.ArgumentTypeError(f"{value} is too small: give at least {least}")
         return value
 
     return parse
@@ -68,9 +68,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "-d --data": {
         "metavar": "FILE",
         "action": "append",
-        "help": ".csv, .tsv, .parquet, .npz or .mat; repeat it for files that --id joins, one view a file",
+        "help": ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file",
     },
-    "--id": {"metavar": "COLUMN", "help": "IDs of the samples: they join files, and come back with predictions"},
+    "--id": {"metavar": "COLUMN", "help": "sample IDs, used to join files and repeated with predictions"},
     "-t --target": {"metavar": "NAME", "help": "column or array with the labels"},
     "--view": {
         "metavar": "NAME=COLUMNS",
@@ -82,19 +82,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--drop": {"metavar": "COLUMNS", "help": "columns that are not features"},
     "--scale": {
         "choices": ("standard", "robust", "none"),
-        "help": "mean 0 and deviation 1, or median 0 and quartiles 1 apart, for each column, learnt on training "
-        "samples (default: standard for tables, none for arrays and for kernels of histograms)",
+        "help": "scale each column to mean 0 and deviation 1, or to median 0 and quartiles 1 apart, learnt on "
+        "training samples (default: standard for tables, none for arrays and for histogram kernels)",
     },
     "--precomputed": {
         "metavar": "ARRAY",
         "nargs": "?",
         "const": True,
-        "help": "the arrays are kernels, or this array is; usually seen from the shapes",
+        "help": "the arrays, or this array, are kernels; usually detected from the shapes",
     },
     "--distances": {"action": "store_true", "help": "the arrays are distances D: kernels are exp(-D / mean D)"},
     "--split": {
         "metavar": "TRAIN,TEST",
-        "help": "arrays of the file with the rows to train and to test on, a row a split if two-way",
+        "help": "arrays in the file with the training and the test rows; one row per split if two-dimensional",
     },
     "--kernels": {"metavar": "LIST", "default": "linear,polynomial,rbf", "help": "families (default: %(default)s)"},
     "--bandwidths": {
@@ -106,12 +106,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--normalize": {
         "metavar": "STEP[,STEP]",
         "help": "put the kernels on one scale, with statistics of the training samples: center, cosine, trace, "
-        "variance, or several in this order of application (default: none)",
+        "variance, or several, applied in the given order (default: none)",
     },
     "--psd": {
         "choices": ("raise", "clip", "ignore"),
         "default": "raise",
-        "help": "kernels that are not positive semi-definite: refuse them, drop their negative part, or go on "
+        "help": "kernels that are not positive semi-definite: reject them, drop their negative part, or ignore it "
         "(default: raise)",
     },
     "-m --methods": {"metavar": "LIST", "help": "methods to run (default: all)"},
@@ -133,26 +133,26 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "FOLDS",
         "type": whole(2),
         "default": 3,
-        "help": "folds of that validation (default: 3)",
+        "help": "folds for that validation (default: 3)",
     },
     "--scoring": {
         "choices": ("accuracy", "balanced_accuracy", "roc_auc"),
         "default": "accuracy",
-        "help": "what parameters are chosen and methods ranked by (default: accuracy); roc_auc: each class against "
-        "the rest, mean over classes",
+        "help": "score for choosing parameters and ranking methods (default: accuracy); roc_auc: each class against "
+        "the rest, averaged over classes",
     },
-    "--class-weight": {"choices": ("balanced",), "help": "weigh samples by one over the size of their class"},
+    "--class-weight": {"choices": ("balanced",), "help": "weight samples by the inverse of their class size"},
     "--max-time": {
         "metavar": "SECONDS",
         "type": _number("a positive number of seconds", float("inf")),
-        "help": "for each fit",
+        "help": "time limit for each fit",
     },
-    "--memory": {"metavar": "SIZE", "help": "for kernels, such as 2GB (default: half of what is free)"},
-    "--seed": {"metavar": "N", "type": whole(0), "default": 0, "help": "seed of the splits (default: 0)"},
+    "--memory": {"metavar": "SIZE", "help": "memory for kernels, such as 2GB (default: half of what is free)"},
+    "--seed": {"metavar": "N", "type": whole(0), "default": 0, "help": "seed for the splits (default: 0)"},
     "-o --output": {"metavar": "FILE"},
-    "--json": {"metavar": "FILE", "help": "write all results as JSON too"},
-    "--scores": {"action": "store_true", "help": "decision values too"},
-    "--proba": {"action": "store_true", "help": "probabilities too, of methods that have them (svrg)"},
+    "--json": {"metavar": "FILE", "help": "also write all results as JSON"},
+    "--scores": {"action": "store_true", "help": "add decision values"},
+    "--proba": {"action": "store_true", "help": "add probabilities, for methods that have them (svrg)"},
 }
 
 DATA = ("-d --data", "--id", "-t --target", "--view", "--drop", "--scale", "--precomputed", "--distances")
@@ -165,16 +165,16 @@ COMMANDS: tuple[tuple[str, str, str, str, tuple[Group, ...]], ...] = (
     (
         "compare",
         "multikernel.cli.comparing:run_compare",
-        "compare methods on the same splits and kernels; print a table, write a report page",
+        "compare methods on the same splits and kernels; print a table, write a report",
         "[--data FILE --target NAME]",
         (
-            ("data; without a file, the embedded digits in four quadrants", DATA),
+            ("data; without a file, the built-in digits in four quadrants", DATA),
             ("kernels, one per view, family and bandwidth", KERNELS),
             ("comparison", ("-m --methods", ("--cv", "--test-size", "--split"), "--no-single")),
-            ("parameters, chosen inside the training samples", TUNING),
+            ("parameters, chosen on the training samples", TUNING),
             (
                 "output",
-                ({"-o --output": {"default": "report.html", "help": "page (default: %(default)s)"}}, "--json"),
+                ({"-o --output": {"default": "report.html", "help": "report (default: %(default)s)"}}, "--json"),
             ),
         ),
     ),
@@ -200,7 +200,7 @@ COMMANDS: tuple[tuple[str, str, str, str, tuple[Group, ...]], ...] = (
     (
         "predict",
         "multikernel.cli.models:run_predict",
-        "predict labels of new samples with a model file; if the target is known, the accuracy is reported",
+        "predict the labels of new samples with a model file; report the accuracy if the target is known",
         "MODEL --data FILE",
         (
             (
@@ -210,11 +210,11 @@ COMMANDS: tuple[tuple[str, str, str, str, tuple[Group, ...]], ...] = (
                     {
                         "-d --data": {
                             "required": True,
-                            "help": "new samples, or their kernels with the training samples; as many files as the "
-                            "model was fitted on, in the same order",
+                            "help": "new samples, or their kernels with the training samples; the same number of "
+                            "files as the model was fitted on, in the same order",
                         }
                     },
-                    {"--id": {"help": "IDs to write beside predictions (default: that of the fit, if it is there)"}},
+                    {"--id": {"help": "IDs to write with predictions (default: those used in fit, if present)"}},
                 ),
             ),
             (
@@ -230,7 +230,7 @@ COMMANDS: tuple[tuple[str, str, str, str, tuple[Group, ...]], ...] = (
     (
         "info",
         "multikernel.cli.info:run_info",
-        "describe a model or data file; without one, methods, kernels and versions",
+        "describe a model or data file; without a file, list methods, kernels and versions",
         "[FILE]",
         (
             (
@@ -254,7 +254,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"multikernel {multikernel_version()}")
-    parser.add_argument("--traceback", action="store_true", help="show where in the program an error arose")
+    parser.add_argument("--traceback", action="store_true", help="show a full traceback on errors")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, run, summary, usage, groups in COMMANDS:
         command = _command(
@@ -281,14 +281,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 # What the distribution multikernel-experiments adds, to say so where it is not installed.
 EXPERIMENTS = {
-    "reproduce": "repeat an experiment of the papers",
-    "data": "list the data archives of the experiments, or fetch some",
+    "reproduce": "rerun an experiment from the papers",
+    "data": "list the data archives for the experiments, or download some",
 }
 
 
 def missing(options: argparse.Namespace) -> int:
     """Say what to install."""
-    raise UsageError("the experiments are a package of their own: pip install multikernel-experiments")
+    raise UsageError("the experiments are in a separate package: pip install multikernel-experiments")
 
 
 def _command(commands: Any, name: str, run: Callable[[Any], int], summary: str, **options: Any) -> Any:
@@ -327,7 +327,7 @@ class _Once(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         given = namespace.__dict__.setdefault("given", set())
         if self.dest in given and option_string is not None:
-            raise argparse.ArgumentError(self, "given twice, and there can be only one")
+            raise argparse.ArgumentError(self, "given twice, but allowed only once")
         given.add(self.dest)
         setattr(namespace, self.dest, values)
 
@@ -346,7 +346,7 @@ def numbers(text: str, option: str) -> list[float]:
     except ValueError:
         values = []
     if not values or not all(0 < value < float("inf") for value in values):
-        raise UsageError(f"{option} {text!r}: positive numbers separated by commas are needed, such as 0.1,1,10")
+        raise UsageError(f"{option} {text!r}: expected positive numbers separated by commas, such as 0.1,1,10")
     return values
 
 

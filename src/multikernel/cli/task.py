@@ -71,7 +71,7 @@ def read_task(options: argparse.Namespace) -> CommandTask:
     families = known_names(options.kernels, family_names(), "kernel")
     bandwidths = [f"{m:g}*mean" if m != 1 else "mean" for m in numbers(options.bandwidths, "--bandwidths")]
     if len(options.data) > 1 and options.id is None:
-        raise UsageError("several files of --data are joined by the IDs of their samples: name the column with --id")
+        raise UsageError("several --data files are joined by sample ID: name the ID column with --id")
     dataset = read_dataset(
         options.data,
         target=options.target,
@@ -113,7 +113,7 @@ def _split_names(text: str | None) -> tuple[str, str] | None:
         return None
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or not all(names):
-        raise UsageError(f"--split {text!r} should be two names of arrays, such as train,test")
+        raise UsageError(f"--split {text!r} should name two arrays, such as train,test")
     return names[0], names[1]
 
 
@@ -122,7 +122,7 @@ def _refuse_for_matrices(options: argparse.Namespace, distances: bool) -> None:
     idle = ("kernels", "scale", "view", "drop") if distances else ("kernels", "bandwidths", "scale", "view", "drop")
     given = [name for name in idle if name in getattr(options, "given", ())]
     if given:
-        raise UsageError(f"--{given[0]} is for columns of features, and the file holds matrices")
+        raise UsageError(f"--{given[0]} applies to feature columns, but the file holds matrices")
 
 
 def parse_views(texts: list[str]) -> dict[str, str]:
@@ -173,7 +173,7 @@ def check_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, Sequen
         for other, used in taken:
             if _same_file(path, used):
                 raise UsageError(
-                    f"{option} {path} is the file of {other} too, which would be overwritten: give another name"
+                    f"{option} {path} is also the file of {other}, which would be overwritten: choose another name"
                 )
         _check_output(path)
         taken.append((option, path))
@@ -191,7 +191,7 @@ def _check_output(path: str) -> None:
     """Refuse a file that could not be written."""
     target = Path(os.path.realpath(path))  # where a link leads
     if target.is_symlink():
-        raise DataError(f"cannot write {path}: it is a link that leads back to itself")
+        raise DataError(f"cannot write {path}: it is a link that points back to itself")
     if target.is_dir():
         raise DataError(f"cannot write {path}: it is a folder")
     if not target.parent.is_dir():
@@ -237,8 +237,8 @@ def scale_remarks(task: CommandTask, steps: list[str] | None) -> list[str]:
     if steps is None and sizes[high] > _FAR_APART * sizes[low] > 0:
         remarks.append(
             f"remark: kernels differ in size by a factor of {sizes[high] / sizes[low]:.0e}: k(x, x) is "
-            f"{sizes[low]:.2g} on average for {names[low]!r} and {sizes[high]:.2g} for {names[high]!r}. Sums of them "
-            "are ruled by the large ones; --normalize variance puts all on one scale"
+            f"{sizes[low]:.2g} on average for {names[low]!r} and {sizes[high]:.2g} for {names[high]!r}. The large "
+            "ones dominate any sum; --normalize variance puts all kernels on one scale"
         )
     return remarks
 

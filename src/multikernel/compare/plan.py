@@ -143,14 +143,14 @@ def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, r
     """Stratified folds, one stratified split, or splits as given; refuses classes too small for them."""
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
-        raise DataError(f"all {len(y)} samples are of class {classes[0]!r}: two classes are needed to learn")
+        raise DataError(f"all {len(y)} samples belong to class {classes[0]!r}: at least two classes are needed")
     rarest = classes[counts.argmin()]
     if not isinstance(cv, int):
         yield from (_checked(y, np.asarray(train), np.asarray(test)) for train, test in cv)
         return
     if test_size is None:
         if cv < 2:
-            raise DataError(f"cv={cv}: at least two folds are needed, or a test_size")
+            raise DataError(f"cv={cv}: use at least two folds, or a test_size")
         if counts.min() < cv:
             raise DataError(
                 f"class {str(rarest)!r} has {counts.min()} samples ({len(y)} in all), fewer than the {cv} folds: "
@@ -177,17 +177,19 @@ def _checked(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
             raise DataError(f"the {name} samples of a split are {part.dtype} of shape {part.shape}, not row numbers")
         if part.min() < 0 or part.max() >= len(y):
             raise DataError(
-                f"the {name} samples of a split reach from {part.min()} to {part.max()}, but rows are numbered from "
+                f"the {name} samples of a split range from {part.min()} to {part.max()}, but rows are numbered from "
                 f"0 to {len(y) - 1}"
             )
     both = np.intersect1d(train, test)
     if len(both):
-        raise DataError(f"{len(both)} samples of a split are for training and for testing, first row {both[0]}")
+        raise DataError(f"a split uses {len(both)} samples for both training and testing, first row {both[0]}")
     known, counts = np.unique(y[train], return_counts=True)
     if len(known) < 2 or counts.min() < 2:
         held = ", ".join(f"{count} of class {str(label)!r}" for label, count in zip(known, counts))
-        raise DataError(f"a split trains on {held}: two samples of two classes at least are needed")
+        raise DataError(f"a split trains on {held}: at least two classes are needed, with two samples each")
     unknown = np.setdiff1d(y[test], known)
     if len(unknown):
-        raise DataError(f"the test samples of a split hold class {str(unknown[0])!r}, which has no training sample")
+        raise DataError(
+            f"the test samples of a split contain class {str(unknown[0])!r}, which has no training samples"
+        )
     return train, test

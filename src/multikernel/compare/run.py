@@ -169,9 +169,10 @@ def _unbalanced(y: np.ndarray) -> list[str]:
     if counts.max() < UNBALANCED * counts.min():
         return []
     return [
-        f"classes are unbalanced: {counts.max()} of {len(y)} samples are of class {str(classes[counts.argmax()])!r}, "
-        f"{counts.min()} of {str(classes[counts.argmin()])!r}. Accuracy favours the large ones: read the balanced "
-        "accuracy, too, and try class weights (balanced) and another scoring (balanced_accuracy, roc_auc)"
+        f"classes are unbalanced: {counts.max()} of {len(y)} samples belong to class "
+        f"{str(classes[counts.argmax()])!r}, {counts.min()} to {str(classes[counts.argmin()])!r}. Accuracy favours "
+        "large classes: also look at the balanced accuracy, and try class weights (balanced) and another scoring "
+        "(balanced_accuracy, roc_auc)"
     ]
 
 

@@ -88,7 +88,7 @@ event.register("numba:compile", compilations)
 def remark() -> None:
     """Say once that nothing can be kept."""
     warn_user(
-        "compiled code cannot be kept on disk, so every new process spends seconds on compiling it again. Set "
-        "NUMBA_CACHE_DIR to a folder that can be written.",
+        "compiled code cannot be cached on disk, so every new process spends seconds recompiling it. Set "
+        "NUMBA_CACHE_DIR to a writable folder.",
         RuntimeWarning,
     )

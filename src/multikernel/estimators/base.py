@@ -124,8 +124,8 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             if self.max_time is None:  # the limit is somebody else's
                 raise
             raise TimeoutError(
-                f"{type(self).__name__} had no model yet when max_time={self.max_time:g} s were over: making the "
-                "kernels, or what must come before a first solution, takes longer. Give it more time, fewer samples "
+                f"{type(self).__name__} had no model yet when max_time={self.max_time:g} s ran out: computing the "
+                "kernels and a first solution takes longer. Allow more time, or use fewer samples "
                 "or kernels, or kernels with explicit features such as Nystroem(rank=200)."
             ) from None
 
@@ -165,7 +165,9 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
         self._check_max_time()
         if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback={self.callback!r} must be a function of a row of the history, or None.")
+            raise ValueError(
+                f"callback={self.callback!r} must be a function that takes a row of the history, or None."
+            )
 
     def _check_max_time(self) -> None:
         if self.max_time is not None and not (is_number(self.max_time) and self.max_time > 0):
@@ -254,7 +256,7 @@ def finite(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     wrong = np.count_nonzero(~np.isfinite(scores).reshape(len(scores), -1).all(axis=1))
     if wrong:
         raise ValueError(
-            f"the scores of {wrong} of {len(scores)} samples are too large for numbers: kernels or coefficients are. "
+            f"the scores of {wrong} of {len(scores)} samples overflow: the kernels or coefficients are too large. "
             'Scale the kernels, with normalize="variance" or before fitting.'
         )
     return scores
@@ -272,8 +274,8 @@ def sane_weights(weight: NDArray[np.float64]) -> NDArray[np.float64]:
         raise ValueError("all samples have a weight of zero: there must be at least one non-zero weight.")
     if not (used.max() <= LARGEST and used.min() >= 1.0 / LARGEST):
         raise ValueError(
-            f"weights of samples and classes are from {used.min():g} to {used.max():g}: they must be zero, or from "
-            f"{1.0 / LARGEST:g} to {LARGEST:g}. Scale them, or leave samples out by a weight of zero."
+            f"weights of samples and classes range from {used.min():g} to {used.max():g}: each must be zero, or from "
+            f"{1.0 / LARGEST:g} to {LARGEST:g}. Scale them, or leave samples out with a weight of zero."
         )
     return weight
 

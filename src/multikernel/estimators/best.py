@@ -143,7 +143,7 @@ class BestKernelClassifier(OneKernelClassifier):
             if len(np.unique(labels[train])) < 2:
                 raise ValueError(
                     f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "
-                    "kernels cannot be scored: add samples of the other classes, or give folds that keep some."
+                    "kernels cannot be scored: add samples of the other classes, or use folds that include them."
                 )
             model.fit(stack[np.ix_(train, train)], labels[train], sample_weight=sample_weight[train])
             scores.append(score(model, stack[np.ix_(test, train)], labels[test]))
@@ -153,8 +153,8 @@ class BestKernelClassifier(OneKernelClassifier):
         done = int(np.isfinite(self.kernel_scores_).sum())
         self._complete = False
         warn_user(
-            f"BestKernelClassifier compared {done} of {len(self.kernel_scores_)} kernels only: {why}. The model uses "
-            "the best of those. Give it more time, or fewer kernels or folds.",
+            f"BestKernelClassifier compared only {done} of {len(self.kernel_scores_)} kernels: {why}. The model uses "
+            "the best of these. Allow more time, or use fewer kernels or folds.",
             ConvergenceWarning,
         )
 
@@ -174,5 +174,5 @@ class BestKernelClassifier(OneKernelClassifier):
             return self.cv
         counts = np.unique(labels, return_counts=True)[1]
         if counts.max() < 2:
-            raise ValueError("every class has one sample only: there is nothing to validate on. Add samples.")
+            raise ValueError("every class has only one sample: there is nothing to validate on. Add samples.")
         return max(2, min(self.cv, int(counts.min())))

@@ -80,7 +80,7 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             only = self.classes_.tolist()[0]
-            raise ValueError(f"y holds one class only, {only!r}: a classifier needs samples of at least 2 classes.")
+            raise ValueError(f"y has only one class, {only!r}: a classifier needs samples of at least 2 classes.")
         return Tasks(self.classes_[codes], binary_signs(codes, len(self.classes_), self.multi_class))
 
     def _weights_of_samples(self, sample_weight: Any, stack: GramStack, y: NDArray) -> NDArray[np.float64]:

@@ -50,13 +50,13 @@ def remark_on_cost(family: Any, X: Any, memory: Any, passes: int, who: str) -> s
     total, limit = passes * one, min(left(), PATIENCE)
     if total <= limit:
         return None
-    than = "ten minutes" if limit == PATIENCE else f"the {in_words(limit)} that are left"
+    than = "ten minutes" if limit == PATIENCE else f"the {in_words(limit)} left"
     where = "in memory" if needed <= budget else "computed when they are read"
     return (
         f"this fit may take {in_words(total)}, more than {than}: {n:,} samples and {len(family)} kernels, {where}; "
-        f"all entries once take {in_words(one)}, as {ROWS} rows show, and {who} takes about {passes} times that. "
-        "Kernels with explicit features, such as Nystroem(kernel=RBF(), rank=200), take time that grows like n, and "
-        'SVRGMKLClassifier makes the most of them: see "Choosing a method" in the documentation.'
+        f"reading all entries once takes about {in_words(one)}, judging by {ROWS} rows, and {who} needs about "
+        f"{passes} such passes. With explicit features, such as Nystroem(kernel=RBF(), rank=200), time grows like n, "
+        'and SVRGMKLClassifier makes the most of them: see "Choosing a method" in the documentation.'
     )
 
 

@@ -200,9 +200,11 @@ class CSKLClassifier(KernelSVMClassifier):
         if t is None:
             return
         if not isinstance(t, numbers.Real) or not float(t) >= 1.0:
-            raise ValueError(f"t={t!r} must be a number from 1 to the number of kernels: weights sum to it.")
+            raise ValueError(
+                f"t={t!r} must be a number from 1 to the number of kernels: it is the sum of the weights."
+            )
         if self.exact and float(t) != round(float(t)):
-            raise ValueError(f"exact=True chooses t whole kernels, got t={t!r}: round t, or set exact=False.")
+            raise ValueError(f"exact=True needs a whole number of kernels, got t={t!r}: round t, or set exact=False.")
 
     def _wanted_t(self) -> Any:
         """The t asked for; None for the default."""

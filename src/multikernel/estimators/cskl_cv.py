@@ -159,8 +159,8 @@ class CSKLClassifierCV(CSKLClassifier):
             if self.max_time is None or not scores:
                 raise
             warn_user(
-                f"CSKLClassifierCV scored {len(scores)} of {len(splits)} folds only: max_time was nearly used up. t_ "
-                "is the best on those. Give it more time, or fewer folds or values of t.",
+                f"CSKLClassifierCV scored only {len(scores)} of {len(splits)} folds: max_time was nearly used up. t_ "
+                "is the best on these. Allow more time, or use fewer folds or values of t.",
                 ConvergenceWarning,
             )
         self.split_scores_ = np.array(scores)

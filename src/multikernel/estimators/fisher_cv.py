@@ -232,7 +232,7 @@ class MKFDAClassifierCV(FisherClassifier):
         late = np.stack([run.gaps for run in runs]) > self.tol
         if late.any():
             warn_user(
-                f"{int(late.sum())} of {late.size} points of the grid did not reach tol={self.tol:.2g}; their "
+                f"{int(late.sum())} of {late.size} grid points did not reach tol={self.tol:.2g}; their "
                 "relative gaps are in grid_gaps_. Raise max_iter or tol.",
                 ConvergenceWarning,
             )
@@ -244,8 +244,8 @@ class MKFDAClassifierCV(FisherClassifier):
         if self.max_time is None or not done:
             raise OutOfTime
         warn_user(
-            f"{type(self).__name__} scored {done} of {n_points} points of the grid only: max_time was nearly used "
-            "up. p_ and reg_ are the best of those. Give it more time, or fewer points or folds.",
+            f"{type(self).__name__} scored only {done} of {n_points} grid points: max_time was nearly used "
+            "up. p_ and reg_ are the best of these. Allow more time, or use fewer points or folds.",
             ConvergenceWarning,
         )
         return [run for run in runs if np.isfinite(run.scores).all()] or runs[:1]

@@ -186,7 +186,9 @@ class GMKLClassifier(KernelSVMClassifier):
         as_rule(self.combination)
         as_regularizer(self.regularizer)
         if not (np.isfinite(self.reg) and self.reg > 0):
-            raise ValueError(f"reg={self.reg!r} must be a positive number: without a penalty weights have no limit.")
+            raise ValueError(
+                f"reg={self.reg!r} must be a positive number: without a penalty the weights are unbounded."
+            )
         if self.weights not in ("shared", "per-class"):
             raise ValueError(f'weights={self.weights!r} is not known: use "shared" or "per-class".')
 

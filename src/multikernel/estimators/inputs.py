@@ -171,7 +171,7 @@ class KernelInput:
             k = int(self._largest.argmax())
             raise ValueError(
                 f"kernel {stack.names[k]!r} has entries of {self._largest[k]:.3g}, too large to add up or square: "
-                "scale it, or the data that it is made of."
+                "scale it, or the data behind it."
             )
         # a handful of samples may look alike by chance; and entries are bounded by the diagonal in PSD kernels only
         self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10) & (self.psd == "raise")
@@ -330,25 +330,25 @@ def _refuse_containers(X: Any) -> None:
         names = list(X.columns)
         first = next(name for name in names if names.count(name) > 1)
         raise ValueError(
-            f"X has {names.count(first)} columns of the name {first!r}: rename them, or pass X.to_numpy() and choose "
+            f"X has {names.count(first)} columns named {first!r}: rename them, or pass X.to_numpy() and choose "
             "columns by position."
         )
     if hasattr(X, "obs_names") and hasattr(X, "mod"):
         raise TypeError(
-            f"X is a {kind}: X, columns = join_views({{name: part.to_df() for name, part in X.mod.items()}}) makes a "
-            "table of it, and kernel_grid(columns) kernels on each view."
+            f"X is a {kind}: make it a table with X, columns = join_views({{name: part.to_df() for name, part in "
+            "X.mod.items()}), then use kernel_grid(columns) for kernels on each view."
         )
     if hasattr(X, "obs_names"):
         raise TypeError(f"X is an {kind}: pass X.to_df(), or a layer as an array.")
     if isinstance(X, Mapping) and not issparse(X):
         raise TypeError(
-            f"X is a {kind} of {len(X)} tables: X, columns = multikernel.kernels.join_views(X) makes one of them, "
-            "and kernel_grid(columns) kernels on each."
+            f"X is a {kind} of {len(X)} tables: join them with X, columns = multikernel.kernels.join_views(X), "
+            "then use kernel_grid(columns) for kernels on each."
         )
     if isinstance(X, (list, tuple)) and any(getattr(part, "ndim", 0) == 2 for part in X):
         raise ValueError(
-            f'X is a {kind} of {len(X)} matrices. Kernels: kernels="precomputed" and gram_stack(X), in '
-            "cross_val_score, too. Tables: multikernel.kernels.join_views(X)."
+            f'X is a {kind} of {len(X)} matrices. If they are kernels, use kernels="precomputed" and pass '
+            "gram_stack(X), also to cross_val_score. If they are tables, use multikernel.kernels.join_views(X)."
         )
 
 
@@ -356,7 +356,7 @@ def refuse_masked(values: Any, name: str) -> None:
     """An error for arrays with masked entries, which would be read as if they were not masked."""
     if np.ma.is_masked(values):
         raise ValueError(
-            f"{name} has {np.ma.count_masked(values)} masked entries, which kernels would read all the same: leave "
+            f"{name} has {np.ma.count_masked(values)} masked entries, which kernels would still read: leave "
             "those samples out, or impute with .filled(value)."
         )
 
@@ -373,7 +373,7 @@ def check_splits(splits: Iterable[Any], n_samples: int) -> list[tuple[NDArray, N
                 fits = whole and -n_samples <= indices.min(initial=0) and indices.max(initial=0) < n_samples
             if not fits:
                 raise ValueError(
-                    f"cv has a fold with indices that are not of these {n_samples} samples: give pairs of arrays "
+                    f"cv has a fold with indices outside these {n_samples} samples: give pairs of arrays "
                     f"of whole numbers from 0 to {n_samples - 1}, or a number of folds."
                 )
         checked.append((np.asarray(train), np.asarray(test)))

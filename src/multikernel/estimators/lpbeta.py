@@ -272,8 +272,8 @@ class LPBetaClassifier(ExpansionClassifier):
         if machines.why:
             why = "it was interrupted" if machines.why == "interrupted" else "max_time was nearly used up"
             warn_user(
-                f"LPBetaClassifier trained SVMs for {machines.done.sum()} of {len(machines.done)} kernels only: "
-                f"{why}. The others get no weight. Give it more time, or fewer kernels, folds or values of C.",
+                f"LPBetaClassifier trained SVMs for only {machines.done.sum()} of {len(machines.done)} kernels: "
+                f"{why}. The others get no weight. Allow more time, or use fewer kernels, folds or values of C.",
                 ConvergenceWarning,
             )
         if machines.gap > self.svm_tol:

@@ -197,12 +197,12 @@ class MKLClassifier(KernelSVMClassifier):
 
     def _check_group_parameters(self) -> None:
         if self.p != 1.0:
-            raise ValueError(f"groups= is a problem of its own, without p; got p={self.p!r}. Leave p=1.0.")
+            raise ValueError(f"groups= does not use p, got p={self.p!r}. Leave p=1.0.")
         if self.solver not in GROUP_SOLVERS:
             known = ", ".join(map(repr, GROUP_SOLVERS))
-            raise ValueError(f"with groups= solver is one of {known}, got {self.solver!r}.")
+            raise ValueError(f"with groups=, solver must be one of {known}, got {self.solver!r}.")
         if self.nu is not None:
-            raise ValueError("groups= is defined for C-SVMs: leave nu=None.")
+            raise ValueError("groups= works only with C-SVMs: leave nu=None.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
         inners = svm_problems(self, tasks, sample_weight)
@@ -235,7 +235,9 @@ def checked_options(run: Callable[..., None], given: Any) -> dict[str, Any]:
     wrong = [name for name in given or {} if name not in known]
     if wrong:
         takes = ", ".join(map(repr, known)) or "none"
-        raise ValueError(f"solver_options has {wrong[0]!r}, which {run.__name__} does not take: it takes {takes}.")
+        raise ValueError(
+            f"solver_options has {wrong[0]!r}, which {run.__name__} does not accept: it accepts {takes}."
+        )
     return dict(given or {})
 
 

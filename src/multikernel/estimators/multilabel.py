@@ -225,7 +225,9 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         self.multilabel_ = y is not None and is_table(y)
         if not self.multilabel_:
             if self.threshold is not None:
-                raise ValueError("threshold= is for tables of labels; one class a sample goes by the largest score.")
+                raise ValueError(
+                    "threshold= is for tables of labels; with one class per sample, the largest score wins."
+                )
             prepared = super()._prepare(X, one_class_each(y), sample_weight)
             self.constant_labels_ = np.zeros(0, dtype=np.intp)
             self._constants = np.zeros(0)
@@ -247,13 +249,13 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
             return signs
         if len(self.constant_labels_) == signs.shape[1]:
             raise ValueError(
-                f"each of the {signs.shape[1]} labels holds one class only: a classifier needs samples with and "
+                f"each of the {signs.shape[1]} labels has only one class: a classifier needs samples with and "
                 "without at least one label."
             )
         names = ", ".join(repr(name) for name in self.classes_[self.constant_labels_][:5].tolist())
         warnings.warn(
-            f"{len(self.constant_labels_)} of {signs.shape[1]} labels have one class only or no known entry "
-            f"({names}{', …' if len(self.constant_labels_) > 5 else ''}): they are predicted constant and take no "
+            f"{len(self.constant_labels_)} of {signs.shape[1]} labels have only one class or no known entry "
+            f"({names}{', …' if len(self.constant_labels_) > 5 else ''}): they get constant predictions and play no "
             "part in learning the kernel.",
             UserWarning,
             stacklevel=6,

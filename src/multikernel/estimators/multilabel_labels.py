@@ -81,7 +81,7 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> Labels:
     columns = getattr(Y, "columns", None)
     table = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
     if table.ndim != 2 or not table.shape[1]:
-        raise ValueError(f"Y has shape {table.shape}, expected (n, M): a column a label, and at least one.")
+        raise ValueError(f"Y has shape {table.shape}, expected (n, M): one column per label, and at least one label.")
     try:
         values = table.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -95,7 +95,7 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> Labels:
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
             f"Unknown label type: Y has {int(wrong.sum())} entries that are not -1, 0 or 1, the first "
-            f"{values[row, column]:g} at row {row}, column {column}. For one class a sample pass y of shape (n,)."
+            f"{values[row, column]:g} at row {row}, column {column}. For one class per sample, pass y of shape (n,)."
         )
     signs = np.where(missing, 0.0, values if signed else 2.0 * values - 1.0)
     known = np.arange(signs.shape[1]) if columns is None else np.array(list(columns), dtype=object)

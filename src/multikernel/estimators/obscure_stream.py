@@ -65,13 +65,13 @@ class OnlineLearning:
         model._check_parameters()
         if model._is_pairwise():
             raise ValueError(
-                "partial_fit needs features: precomputed kernels and distances hold no values for samples that are "
-                "still to come. Pass X of shape (m, d) and kernels as objects."
+                "partial_fit needs features: precomputed kernels and distances hold no values for "
+                "future samples. Pass X of shape (m, d) and kernel objects."
             )
         if isinstance(model.class_weight, str):
             raise ValueError(
-                f"class_weight={model.class_weight!r} depends on samples that are still to come: give partial_fit a "
-                "dict with a factor for each class, or sample_weight."
+                f"class_weight={model.class_weight!r} depends on future samples: use a dict "
+                "with a factor for each class, or sample_weight."
             )
         weight = _weights_of(sample_weight, X)
         first = not hasattr(model, "classes_")
@@ -92,7 +92,9 @@ class OnlineLearning:
     def _begin_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
         model: Any = self
         if classes is None:
-            raise ValueError("classes must be given in the first call of partial_fit: all labels that will come.")
+            raise ValueError(
+                "classes must be given in the first call of partial_fit: list all labels that will occur."
+            )
         known = np.unique(classes)
         if len(known) < 2:
             raise ValueError(f"classes holds {len(known)} class: a classifier needs at least 2.")
@@ -130,7 +132,7 @@ class OnlineLearning:
         """Take the fitted model for the outcome of a stream."""
         model: Any = self
         if model._columns is None:
-            raise ValueError("partial_fit cannot go on from a model that centres or clips its kernels.")
+            raise ValueError("partial_fit cannot continue from a model that centres or clips its kernels.")
         alpha = model.dual_coef_.T
         alpha = np.column_stack([-0.5 * alpha[:, 0], 0.5 * alpha[:, 0]]) if alpha.shape[1] == 1 else alpha
         coef = model._dual_exponent() * alpha
@@ -271,6 +273,6 @@ def codes_of(y: Any, classes: NDArray) -> NDArray[np.int64]:
         known = ", ".join(map(str, classes))
         raise ValueError(
             f"y[{wrong[0]}] is {y[wrong[0]]}, which is not among the announced classes {known}: "
-            "name all labels that will come in the first call of partial_fit."
+            "the first call of partial_fit must list all labels."
         )
     return codes.astype(np.int64)

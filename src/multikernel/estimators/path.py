@@ -193,7 +193,7 @@ def mkl_path(
     (3, 4)
     """
     if (C is None) == (p is None):
-        raise ValueError("give the values of one parameter along the path, C=[...] or p=[...], not both or none.")
+        raise ValueError("give values for exactly one parameter, C=[...] or p=[...], not both.")
     parameter = "C" if p is None else "p"
     if parameter == "C" and estimator.nu is not None:
         raise ValueError(f"with nu={estimator.nu!r} C is not used, so there is no path along it: set nu=None.")
@@ -208,7 +208,7 @@ def mkl_path(
 def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.intp]:
     """Ascending order of the values, after a look at them."""
     if values.ndim != 1 or not len(values) or np.isnan(values).any():
-        raise ValueError(f"{parameter}={values!r} must be a list of numbers, at least one.")
+        raise ValueError(f"{parameter}={values!r} must be a non-empty list of numbers.")
     return np.argsort(values, kind="stable")
 
 

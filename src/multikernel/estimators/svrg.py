@@ -21,7 +21,7 @@ from multikernel.problems.svrg import SmoothProblem
 def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
     if estimator.loss != "logistic":
         raise AttributeError(
-            f'loss={estimator.loss!r} says nothing about probabilities: use loss="logistic", or calibrate the scores '
+            f'loss={estimator.loss!r} does not give probabilities: use loss="logistic", or calibrate the scores '
             "with sklearn.calibration.CalibratedClassifierCV."
         )
     return True

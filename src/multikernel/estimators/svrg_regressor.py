@@ -154,7 +154,7 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not self.delta > 0:
-            raise ValueError(f"delta={self.delta!r} must be positive: up to there the Huber loss is a parabola.")
+            raise ValueError(f"delta={self.delta!r} must be positive: beyond it the Huber loss is linear.")
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
         self._check_parameters()

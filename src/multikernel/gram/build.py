@@ -128,7 +128,7 @@ def precomputed_stack(
     if array.shape[0] != array.shape[1] == array.shape[2]:
         raise ValueError(
             f"precomputed kernels have shape {array.shape}, which looks like (F, n, n): pass np.moveaxis(K, 0, -1), "
-            "shape (n, n, F). It costs no copy."
+            "shape (n, n, F). This makes no copy."
         )
     if array.dtype.kind not in "fiub":
         raise TypeError(f"precomputed kernels hold {array.dtype}, not numbers: pass float32 or float64.")

@@ -179,7 +179,8 @@ def _raise_not_psd(matrix: NDArray, label: str, tolerance: float, advice: str) -
     where = "" if len(matrix) <= 2000 else " (on 2000 of its samples)"
     if not np.diagonal(matrix).any():
         advice = (
-            "Its diagonal is zero, as that of distances is: kernels=[FromDistance()] makes exp(-D / mean D) of them."
+            "Its diagonal is zero. If these are distances D, use kernels=[FromDistance()], which computes "
+            "exp(-D / mean D)."
         )
     raise ValueError(
         f"{label} is not positive semi-definite: its smallest eigenvalue is {eigenvalues[0]:.3g} "
@@ -238,8 +239,8 @@ def match_names(stack: GramStack, names: Sequence[str]) -> GramStack:
         return stack
     if set(given) != set(names):
         raise ValueError(
-            f"the test kernels are called {given}, but the model was trained on {list(names)}: missing are "
-            f"{sorted(set(names) - set(given))}. Pass kernels of the same names, or an array without names."
+            f"the test kernels are named {given}, but the model was trained on {list(names)}; missing: "
+            f"{sorted(set(names) - set(given))}. Pass kernels with the same names, or an array without names."
         )
     return stack.take(kernels=[given.index(name) for name in names])
 
@@ -258,7 +259,7 @@ def _check_scale(label: str, size: float, largest: float, unit: bool) -> None:
     if size > 100.0 * largest > 0.0:
         warn_user(
             f"{label} reaches {size:.3g} in the test kernel but {largest:.3g} in training. Was it scaled or "
-            "normalised in another way than the training kernel?",
+            "normalised differently from the training kernel?",
             UserWarning,
         )
 

@@ -118,7 +118,7 @@ class Normalization:
             return [(step, np.ones(len(names), dtype=bool)) for step in _chain(self.steps)]
         unknown = [name for name in self.steps if name != "*" and name not in names]
         if unknown:
-            raise ValueError(f"normalize names kernels that are not there: {unknown}; the kernels are {list(names)}.")
+            raise ValueError(f"normalize names unknown kernels: {unknown}; the kernels are {list(names)}.")
         chains = [_chain(self.steps.get(name, self.steps.get("*"))) for name in names]
         plan = []
         for position in range(max(map(len, chains), default=0)):

@@ -99,7 +99,7 @@ class Labels:
             raise DataError(f"is not a list of {sizes[self.axis]} entries")
         plain = str if self.text else (str, int, float)
         if not all(isinstance(entry, plain) for entry in np.asarray(value).tolist()):
-            raise DataError("has entries that are no labels")
+            raise DataError("has entries that are not labels")
 
 
 class Text:

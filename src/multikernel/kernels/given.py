@@ -260,7 +260,7 @@ class FromGaussianProcess(FromFunction):
 
     def _check_loaded(self) -> None:
         if not is_gaussian_process_kernel(self.kernel):
-            raise ValueError("kernel is no kernel of scikit-learn's")
+            raise ValueError("kernel is not a scikit-learn kernel")
         if not np.isfinite(self._between(*2 * [np.zeros((1, len(self.columns_)))])).all():
             raise ValueError("its values are not finite")
 

@@ -117,9 +117,9 @@ def default_kernels(n_samples: int = 0) -> list[Kernel]:
     if n_samples <= LARGE:
         return kernels
     warn_user(
-        f"kernels=None on {n_samples:,} samples, more than {LARGE:,}, takes Nystroem(kernel=…, rank={RANK}) of the "
-        "default kernels, since n² entries take too long to read. To decide yourself, give kernels=default_kernels() "
-        "of multikernel.kernels, or features of another rank.",
+        f"kernels=None with {n_samples:,} samples, more than {LARGE:,}, uses Nystroem(kernel=…, rank={RANK}) for the "
+        "default kernels, because n² entries take too long to read. To choose yourself, pass "
+        "kernels=multikernel.kernels.default_kernels(), or features of another rank.",
         UserWarning,
     )
     return [Nystroem(kernel=kernel, rank=RANK) for kernel in kernels]

@@ -49,8 +49,8 @@ def remark_on_scales(kernels: Iterable[Kernel], X: Any) -> str | None:
             names = [_name(kernel, k) for k in (large, small)]
             return (
                 f"columns of kernel {kernel.label!r} differ in range by a factor of "
-                f"{ranges[large] / ranges[small]:.0e}: {names[0]} rules it, {names[1]} hardly counts. Unless their "
-                "units mean something, scale columns first: make_pipeline(StandardScaler(), ...), --scale standard."
+                f"{ranges[large] / ranges[small]:.0e}: {names[0]} dominates, {names[1]} hardly counts. Unless their "
+                "units matter, scale the columns first: make_pipeline(StandardScaler(), ...) or --scale standard."
             )
     return None
 

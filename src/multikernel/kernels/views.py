@@ -63,8 +63,8 @@ def _aligned(views: dict[str, Any]) -> dict[str, Any]:
     if moved and len(rows) < len(views):
         first, plain = next(iter(rows)), next(name for name in views if name not in rows)
         raise ValueError(
-            f"views {first!r} and {next(iter(moved))!r} have their IDs in another order, and {plain!r} has none: "
-            "whose order its rows follow is not known. Give it an index, too, or sort all views alike."
+            f"views {first!r} and {next(iter(moved))!r} have their IDs in different orders, and {plain!r} has none, "
+            "so the order of its rows is unknown. Give it an index as well, or sort all views the same way."
         )
     return {name: table.iloc[moved[name]] if name in moved else table for name, table in views.items()}
 
@@ -78,7 +78,7 @@ def matching_rows(ids: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
             twice = next(identity for row, identity in enumerate(own) if positions[name][identity] != row)
             raise ValueError(
                 f"view {name!r} has the same ID in several rows, {twice!r} for instance ({len(own)} rows, "
-                f"{len(positions[name])} IDs): keep one row a sample."
+                f"{len(positions[name])} IDs): keep one row per sample."
             )
     first = next(iter(ids), "")
     for name, found in positions.items():
@@ -92,7 +92,7 @@ def _refuse_other_samples(first: str, expected: Mapping, name: str, found: Mappi
     told = [f"{len(ids)} IDs are missing in {view!r}, {ids[0]!r} for instance" for view, ids in lacks if ids]
     if told:
         raise ValueError(
-            f"views {first!r} and {name!r} are about different samples: {'; '.join(told)}. Keep the samples that all "
+            f"views {first!r} and {name!r} hold different samples: {'; '.join(told)}. Keep only the samples that all "
             "views have."
         )
 

@@ -90,7 +90,7 @@ class RegularizedFDA:
     def __init__(self, targets: ArrayLike, reg: float, sample_weight: ArrayLike | None = None):
         labels = np.array(targets, dtype=np.float64)
         if labels.ndim != 2:
-            raise ValueError(f"targets have shape {labels.shape}, expected (n, c): a column a discriminant.")
+            raise ValueError(f"targets have shape {labels.shape}, expected (n, c): one column per discriminant.")
         if not (reg > 0.0 and np.isfinite(reg)):
             raise ValueError(f"reg={reg!r} must be positive: it keeps the linear system solvable, try 1e-3.")
         self.reg = float(reg)

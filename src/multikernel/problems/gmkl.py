@@ -142,7 +142,7 @@ class NegativeLog:
                     f'combination="product" needs kernels with positive entries, but kernel "{name}" has '
                     f"{int((values < 0).sum())} negative ones here, the lowest {lowest:.3g}. "
                     'Use combination="sum", or '
-                    "kernels such as RBF, Laplacian and exponential χ²; centring makes entries negative, too."
+                    "kernels such as RBF, Laplacian and exponential χ²; centring also makes entries negative."
                 )
             np.maximum(values, limits.tiny, out=values)
             np.negative(np.log(values, out=values), out=values)
@@ -284,7 +284,7 @@ class GeneralizedProblem:
             for name, part in ((f"{self.rule!r}.gradient", forms), (f"{self.regularizer!r}.gradient", penalty)):
                 if part.shape != d.shape or not np.isfinite(part).all():
                     raise ValueError(
-                        f"{name} returned {part!r} at d = {d!r}: expected {len(d)} finite numbers, one a parameter."
+                        f"{name} returned {part!r} at d = {d!r}: expected {len(d)} finite numbers, one per parameter."
                     )
             self._gradient = np.array(d), np.array(alpha), self.reg * penalty - 0.5 * forms
         return self._gradient[2]  # type: ignore[index]

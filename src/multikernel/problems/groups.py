@@ -44,7 +44,9 @@ def parse_groups(groups: Any, names: Sequence[str]) -> list[NDArray[np.intp]]:
         return _from_labels(entries, names)
     if not all(nested):
         k = nested.index(False)
-        raise ValueError(f"groups[{k}] is {entries[k]!r}, not a list of kernels as others are: give a list a group.")
+        raise ValueError(
+            f"groups[{k}] is {entries[k]!r}, not a list of kernels like the others: give one list per group."
+        )
     parsed = [
         np.array(sorted(_position(e, k, names) for e in entry), dtype=np.intp) for k, entry in enumerate(entries)
     ]
@@ -56,7 +58,8 @@ def _from_labels(labels: list, names: list[str]) -> list[NDArray[np.intp]]:
     """Groups of kernels with equal labels."""
     if len(labels) != len(names):
         raise ValueError(
-            f"groups has {len(labels)} labels for {len(names)} kernels: give one label a kernel, or a list of lists."
+            f"groups has {len(labels)} labels for {len(names)} kernels: give one label per kernel, or a list "
+            "of lists."
         )
     members: dict[Any, list[int]] = {}
     for position, label in enumerate(labels):

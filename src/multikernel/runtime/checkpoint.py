@@ -60,8 +60,8 @@ class Checkpoint:
             if not self._warned:
                 left = "the state written last is kept" if self.path.exists() else "no state has been written yet"
                 warn_user(
-                    f"checkpoint {self.path} could not be written ({error.strerror or error}): {left}. The fit goes "
-                    "on and tries again every few seconds. Make room on the disk.",
+                    f"checkpoint {self.path} could not be written ({error.strerror or error}): {left}. The fit "
+                    "continues and retries every few seconds. Free some disk space.",
                     UserWarning,
                 )
             self._warned = True

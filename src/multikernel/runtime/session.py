@@ -237,11 +237,11 @@ class Session:
             "callback": "the callback asked to stop",
             "interrupted": "it was interrupted",
         }[why]
-        many = "" if len(results) == 1 else f" in {len(late)} of {len(results)} problems, the worst number {worst}"
+        many = "" if len(results) == 1 else f" in {len(late)} of {len(results)} problems (worst: number {worst})"
         warn_user(
             f"{self.title} did not converge{many}: {reason} at a relative {measure} of {distance:.2g}, above "
             f"tol={self.tol:.2g}. {_meaning(results[worst])}Raise max_iter, max_time or tol, or fit again with "
-            "warm_start=True to go on from here.",
+            "warm_start=True to continue from here.",
             ConvergenceWarning,
         )
 
@@ -261,8 +261,8 @@ def _meaning(result: Result) -> str:
     """What a solution short of tol is worth, as a sentence; nothing where nothing is known."""
     gap = result.certificate.relative_gap
     if not np.any(result.alpha) or gap >= 1.0:
-        return "The model is untrained: nothing says that it is better than a constant. "
-    return "" if math.isnan(gap) else f"The optimum is proved to be at most {100 * gap:.2g} % below its objective. "
+        return "The model is untrained: it may be no better than a constant. "
+    return "" if math.isnan(gap) else f"The optimum is at most {100 * gap:.2g} % below its objective. "
 
 
 def _progress_of(row: dict[str, Any]) -> str:

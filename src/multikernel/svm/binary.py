@@ -191,7 +191,7 @@ class _SVM:
     def _checked(self, alpha: ArrayLike, name: str) -> Vector:
         alpha = np.asarray(alpha, dtype=np.float64)
         if alpha.shape != (self.n_samples,):
-            raise ValueError(f"{name} has shape {alpha.shape}, expected ({self.n_samples},): one number a sample.")
+            raise ValueError(f"{name} has shape {alpha.shape}, expected ({self.n_samples},): one number per sample.")
         if not np.isfinite(alpha).all():
             raise ValueError(f"{name} has {int((~np.isfinite(alpha)).sum())} entries that are not finite.")
         return alpha
@@ -405,7 +405,7 @@ def _one_label(signs: NDArray[np.float64]) -> Vector:
     """The signs, if they are those of one label."""
     if signs.ndim != 1:
         raise ValueError(
-            f"signs has shape {signs.shape}, expected (n,): one sign a sample. Pass one column, or use LabelSVMs."
+            f"signs has shape {signs.shape}, expected (n,): one sign per sample. Pass one column, or use LabelSVMs."
         )
     return signs
 

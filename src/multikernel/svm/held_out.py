@@ -191,7 +191,7 @@ def held_out_folds(cv: Any, labels: NDArray) -> Folds:
     if isinstance(cv, int) and not isinstance(cv, bool):
         largest = int(np.unique(labels, return_counts=True)[1].max())
         if largest < 2:
-            raise ValueError("every class has one sample only: there is nothing to hold out. Add samples.")
+            raise ValueError("every class has only one sample: there is nothing to hold out. Add samples.")
         cv = max(2, min(cv, int(np.unique(labels, return_counts=True)[1].min())))
     from sklearn.model_selection import check_cv
 
@@ -203,8 +203,8 @@ def held_out_folds(cv: Any, labels: NDArray) -> Folds:
     n_covered = len(np.unique(np.concatenate([rest for _, rest in folds])))
     if n_covered < len(labels):
         raise ValueError(
-            f"cv={given!r} holds out {n_covered} of {len(labels)} samples, and the weights need held-out "
-            "scores of all. Use folds that cover the samples, such as StratifiedKFold."
+            f"cv={given!r} holds out {n_covered} of {len(labels)} samples, but the weights need held-out "
+            "scores for all of them. Use folds that cover all samples, such as StratifiedKFold."
         )
     return folds
 

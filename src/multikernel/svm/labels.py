@@ -57,7 +57,7 @@ class LabelSVMs:
     ):
         self.signs = checked_signs(signs)
         if self.signs.ndim != 2:
-            raise ValueError(f"signs has shape {self.signs.shape}, expected (n, T): a column a label.")
+            raise ValueError(f"signs has shape {self.signs.shape}, expected (n, T): one column per label.")
         common: dict[str, Any] = {"sample_weight": sample_weight, "class_weight": class_weight}
         self.svms = [
             CSVM(column, C, bias=bias, **common) if nu is None else NuSVM(column, nu, **common)
@@ -140,5 +140,5 @@ class LabelSVMs:
     def _checked(self, alpha: ArrayLike) -> NDArray[np.float64]:
         alpha = np.asarray(alpha, dtype=np.float64)
         if alpha.shape != self.signs.shape:
-            raise ValueError(f"alpha has shape {alpha.shape}, expected {self.signs.shape}: a column a label.")
+            raise ValueError(f"alpha has shape {alpha.shape}, expected {self.signs.shape}: one column per label.")
         return alpha

@@ -187,7 +187,7 @@ def _checked_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
             else f"fit the model again, or read it with multikernel {written_by}"
         )
         raise ModelFileError(
-            f"it has format {found}, written by multikernel {written_by}, and this version "
+            f"it has format {found}, written by multikernel {written_by}, but this version "
             f"({_versions()['multikernel']}) reads format {FORMAT}: {advice}"
         )
     return manifest

@@ -302,7 +302,7 @@ class Decoder:
     def _make_function(self, value: dict[str, Any]) -> Any:
         found = scikit_learn_part(value["name"])
         if found is None or isinstance(found, type):
-            raise ModelFileError(f"it names {value['name']!r}, which is no function that a file may name")
+            raise ModelFileError(f"it names {value['name']!r}, which is not a function that a file may refer to")
         return found
 
     def _make_object(self, value: dict[str, Any]) -> Any:

@@ -218,18 +218,18 @@ def _check_diagonal(table: Table, kernels: np.ndarray, names: list[str], distanc
         is_zero = not np.diagonal(kernels[:, :, f]).any()
         if is_zero and not distances and kernels[:, :, f].any():
             raise DataError(
-                f"{table.source}: the diagonal of {name!r} is zero, as that of distances is, and no kernel's. If "
-                "these are distances D, --distances makes the kernels exp(-D / mean D)"
+                f"{table.source}: the diagonal of {name!r} is zero, which fits distances but not kernels. "
+                "If these are distances D, add --distances to use the kernels exp(-D / mean D)"
             )
         if distances and not is_zero:
-            raise DataError(f"{table.source}: the diagonal of {name!r} is not zero: these are no distances")
+            raise DataError(f"{table.source}: the diagonal of {name!r} is not zero: these are not distances")
 
 
 def _numbers(table: Table, target: str) -> np.ndarray:
     """The target as finite floats, shape (n,)."""
     values = _one_each(table, target)
     if values.dtype.kind not in "biuf":
-        raise DataError(f"{table.source}: the target {target!r} is not numeric: numbers are needed for regression")
+        raise DataError(f"{table.source}: the target {target!r} is not numeric: regression needs numbers")
     return _complete(table, target, values.astype(np.float64), lambda y: ~np.isfinite(y))
 
 
@@ -279,11 +279,11 @@ def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
         fraction = y != np.round(y)
         if fraction.any():
             example = y[np.argmax(fraction)]
-            raise DataError(f"{where} looks continuous ({example:g}): classes are needed, or `fit --regression`")
+            raise DataError(f"{where} looks continuous ({example:g}): use classes, or `fit --regression`")
         y = y.astype(np.int64)
     classes = np.unique(y)
     if len(classes) < minimum:
-        raise DataError(f"{where} has only one class ({classes[0]}) in {len(y)} rows: two are needed to learn")
+        raise DataError(f"{where} has only one class ({classes[0]}) in {len(y)} rows: at least two are needed")
     if len(classes) > max(2, len(y) // 2):
         raise DataError(f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?")
     return y
@@ -295,7 +295,7 @@ def _one_each(table: Table, target: str) -> np.ndarray:
     if values.dtype.kind not in "biufOUS":
         raise DataError(f"{where} holds {values.dtype}, neither numbers nor text")
     if values.ndim > 1 and values.size != max(values.shape):
-        raise DataError(f"{where} has shape {values.shape}: one label a sample is needed, not several")
+        raise DataError(f"{where} has shape {values.shape}: expected one label per sample")
     if not values.size:
         raise DataError(f"{where} has no entries: there is nothing to learn from")
     return values.ravel()
@@ -329,7 +329,7 @@ def _feature_blocks(
     vectors = {k: b for k, b in others.items() if b.dtype.kind in "biuf" and b.shape == (n_samples,)}
     if not fitting and not vectors:
         shapes = ", ".join(f"{name} {block.shape}" for name, block in others.items())
-        raise DataError(f"{table.source} has no array of {n_samples} rows, as the target {target!r} has: {shapes}")
+        raise DataError(f"{table.source} has no array of {n_samples} rows to match the target {target!r}: {shapes}")
     flat = {name: block.reshape(n_samples, -1) for name, block in fitting.items()}
     return {**flat, **vectors} if views or not flat else flat
 

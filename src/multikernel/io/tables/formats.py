@@ -60,11 +60,11 @@ def read_table(path: str | os.PathLike[str], *, text: str | None = None) -> Tabl
         raise DataError(f"{path} is a folder, not a file")
     if not path.exists():
         if path.is_symlink():
-            raise DataError(f"{path} is a link that leads nowhere, to {os.readlink(path)}")
+            raise DataError(f"{path} is a broken link to {os.readlink(path)}")
         raise DataError(f"there is no file {path}" + _similar_files(path))
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise DataError(f"{path}: unknown kind of file {path.suffix!r}; readable are {', '.join(READERS)}")
+        raise DataError(f"{path}: unknown file type {path.suffix!r}; supported are {', '.join(READERS)}")
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty (0 bytes)")
     try:
@@ -92,7 +92,7 @@ def _read_delimited(path: Path, text_column: str | None = None) -> Table:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     if "\0" in text:
-        raise DataError(f"{path} holds binary data, not text: is its ending right?")
+        raise DataError(f"{path} holds binary data, not text: is its extension right?")
     lines = text.splitlines(keepends=True)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(next((x for x in lines if x.strip()), ""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -226,7 +226,7 @@ def _read_mat(path: Path) -> Table:
         content = loadmat(path)
     except NotImplementedError:
         raise DataError(
-            f"{path} is a MATLAB 7.3 (HDF5) file, which is not read. In MATLAB: save('{path.name}', ..., '-v7')"
+            f"{path} is a MATLAB 7.3 (HDF5) file, which is not supported. In MATLAB: save('{path.name}', ..., '-v7')"
         ) from None
     except Exception as error:  # the reader raises a dozen unrelated types on damaged files
         raise DataError(f"{path} is not a complete MATLAB file: {_first_line(error)}") from None

@@ -43,14 +43,14 @@ def read_tables(
     """
     if id is None:
         if len(paths) > 1:
-            raise DataError(f"{len(paths)} files are joined by the IDs of their samples: name the column with --id")
+            raise DataError(f"{len(paths)} files are joined by sample ID: name the ID column with --id")
         return read_table(paths[0])
     tables = [_with_ids(path, id, needs_id) for path in paths]
     if len(tables) == 1:
         return tables[0]
     views = [Path(path).stem for path in paths] if names is None else list(names)
     if len(set(views)) < len(views):
-        raise DataError(f"two files are called {views[0]!r}: give each view a file name of its own")
+        raise DataError(f"two files are named {views[0]!r}: each view needs its own file name")
     rows = matching_rows({view: table.ids or [] for view, table in zip(views, tables)})
     aligned = {view: _taken(table, rows[view]) for view, table in zip(views, tables)}
     blocks, columns = _merged(aligned) if names is None else (_all_names(aligned), {})

@@ -28,7 +28,7 @@ def find_kernels(
     if len(stacks) > 1:
         choices = near_matches("", list(stacks))
         raise DataError(
-            f"{table.source} has {len(stacks)} arrays of kernels: choose one by --precomputed NAME; {choices}"
+            f"{table.source} has {len(stacks)} arrays of kernels: choose one with --precomputed NAME; {choices}"
         )
     if stacks:
         [(name, block)] = stacks.items()
@@ -44,7 +44,7 @@ def find_kernels(
         shapes = ", ".join(f"{name} {block.shape}" for name, block in arrays.items())
         raise DataError(
             f"{table.source}: kernels of {n_samples} samples have shape (F, {n_samples}, {n_samples}) or "
-            f"({n_samples}, {n_samples}, F), and there is none: {shapes}"
+            f"({n_samples}, {n_samples}, F), but no array does: {shapes}"
         )
     return None, []
 

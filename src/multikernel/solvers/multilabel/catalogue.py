@@ -51,7 +51,7 @@ def find_label_solver(objective: str, solver: str, options: Mapping[str, Any]) -
     wrong = ", ".join(repr(option) for option in options if option not in taken)
     if wrong:
         raise ValueError(
-            f"solver_options has {wrong}, which solver={name!r} does not take: "
-            f"it takes {', '.join(map(repr, taken)) or 'none'}."
+            f"solver_options has {wrong}, which solver={name!r} does not accept: "
+            f"it accepts {', '.join(map(repr, taken)) or 'none'}."
         )
     return function

@@ -35,7 +35,7 @@ SETTLED = 0.01
 def smoothed(gamma: Vector, delta: float) -> Vector:
     """What labels are sampled from: ``(1 − δ) γ + δ / M`` [BJJ10, sect. 2.1]."""
     if not 0.0 <= delta <= 1.0:
-        raise ValueError(f"delta={delta!r} must be between 0 and 1: it is the share of labels sampled all alike.")
+        raise ValueError(f"delta={delta!r} must be between 0 and 1: it is the share of labels sampled uniformly.")
     return (1.0 - delta) * gamma + delta / len(gamma)
 
 

@@ -70,8 +70,8 @@ def smooth_newton(
     if not np.isfinite(step_cost(problem)):
         n = len(problem.loss)
         raise ValueError(
-            f"Newton steps need a matrix of {n} x {n} numbers, {8 * n * n / 1e9:.1f} GB, in a quarter of the memory, "
-            f'{problem.memory / 4e9:.1f} GB: raise memory, or use solver="auto".'
+            f"Newton steps need a matrix of {n} x {n} numbers, {8 * n * n / 1e9:.1f} GB, but may use only a quarter "
+            f'of the memory, {problem.memory / 4e9:.1f} GB: raise memory, or use solver="auto".'
         )
     dual = SmoothDual(problem, monitor)
     begin = problem.start() if start is None else start
