@@ -14,7 +14,7 @@ def add_data(commands: Any, command: Any) -> None:
         commands,
         "data",
         run_data,
-        "list the data archives of the experiments, or fetch some",
+        "list the data archives for the experiments, or download some",
         description="Without names: list the archives, which are at hand, and where the others come from. "
         "With names: download, check and convert them.",
         epilog="A download that breaks off goes on where it was when the command is given again.",

@@ -21,11 +21,11 @@ def add_reproduce(commands: Any, command: Any) -> None:
         commands,
         "reproduce",
         run_reproduce,
-        "repeat an experiment of the papers",
+        "rerun an experiment from the papers",
         description="Run an experiment: tables (csv, Markdown), figures (png, svg) and a page.",
-        epilog="Data archives are looked for in the folder that MULTIKERNEL_DATA names; `multikernel data` fetches "
-        "some. A quick run without that folder uses small stand-ins. What is finished is kept: the same command goes "
-        "on after an interruption.",
+        epilog="Set MULTIKERNEL_DATA to the folder with the data archives; `multikernel data` downloads some. A "
+        "quick run without that folder uses small stand-ins. Finished parts are kept: after an interruption, run the "
+        "same command again to continue.",
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="experiments to run")
     parser.add_argument("--list", action="store_true", help="list the experiments, the data they need and their time")
