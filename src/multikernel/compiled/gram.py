@@ -88,6 +88,30 @@ def row_dots(K, kernels, rows, vector, out, start, stop):
             out[k, i] = total
 
 
+@loop
+def precise_row_dots(K, vector, out, start, stop):
+    """``out[k, i] = K[k, i, :] · vector`` for i in start:stop, as if in twice the precision [ORO05, Dot2].
+
+    The operations must stay in this order: they add up what each product and each sum loses.
+    """
+    splitter = 134217729.0  # 2^27 + 1: numbers are split in halves whose products are exact
+    for k in range(K.shape[0]):
+        for i in range(start, stop):
+            total, lost = 0.0, 0.0
+            for j in range(vector.size):
+                a, b = np.float64(K[k, i, j]), vector[j]
+                product = a * b
+                c, d = splitter * a, splitter * b
+                a_high, b_high = c - (c - a), d - (d - b)
+                a_low, b_low = a - a_high, b - b_high
+                rest = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+                added = total + product
+                part = added - total
+                lost += rest + ((total - (added - part)) + (product - part))
+                total = added
+            out[k, i] = total + lost
+
+
 @loop(fastmath=REORDER)
 def row_dots_gathered(K, kernels, rows, support, vector, out, start, stop):
     """``row_dots`` where ``vector`` lives on the columns ``support`` and is zero elsewhere."""

@@ -51,6 +51,7 @@ class LowRankStack(GramStack):
         self.symmetric = column_features is None
         self.column_features = self.row_features if column_features is None else list(column_features)
         self.dtype = np.result_type(*self.row_features, np.float32)
+        self.rank = max(features.shape[1] for features in self.row_features)
         n_kernels = len(self.row_features)
         self.names = unique_names(names, n_kernels)
         self.errors = np.zeros(n_kernels) if errors is None else np.asarray(errors, dtype=np.float64)

@@ -7,6 +7,7 @@ objective is ``alpha @ K @ alpha`` and scores are ``K @ alpha``.
 from __future__ import annotations
 
 import copy
+import math
 import numbers
 import warnings
 from collections.abc import Callable, Mapping
@@ -30,6 +31,8 @@ Vector = NDArray[np.float64]
 WORKING_SIZE = 2000
 # Samples of a class that can stand for all of it.
 FEWEST = 20
+# Relative error of one operation.
+UNIT = 0.5 * float(np.finfo(np.float64).eps)
 
 
 class _SVM:
@@ -69,9 +72,39 @@ class _SVM:
         """Linear part of the dual objective."""
         return float(self.problem.p @ alpha)
 
-    def certificate(self, scores: Vector, alpha: Vector) -> Certificate:
-        """Primal and dual value at ``alpha``, with ``scores = K @ alpha``."""
+    def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
+        """Primal and dual value at ``alpha``, with ``scores = K @ alpha``.
+
+        Given what scores may be off by at most, the values hold for any such scores and whatever the rounding here.
+        """
         raise NotImplementedError
+
+    def _squared_norm(self, scores: Vector, alpha: Vector, error: Vector | None) -> float:
+        """``alpha @ scores``, which is not negative, and what it may be off by."""
+        total = max(float(alpha @ scores), 0.0)
+        if error is None:
+            return total
+        return total + float(np.abs(alpha) @ (error + self._unit_of_sum * np.abs(scores)))
+
+    def _losses(self, scores: Vector, margin: float, bias: float, error: Vector | None = None) -> float:
+        """``Σ upper_i max(0, margin − signs_i (scores_i + bias))``, and what it may be off by."""
+        decision = scores + bias
+        losses = margin - self.signs * decision
+        if error is not None:
+            # what an addition loses is at most a unit of the sum, and at most the smaller number
+            lost = np.minimum(UNIT * np.abs(decision), np.abs(scores))
+            losses = losses + (error + lost + self._unit_of_sum * np.abs(losses))
+        return float(self.upper @ np.maximum(losses, 0.0))
+
+    @property
+    def _unit_of_sum(self) -> float:
+        """Relative error of a sum over samples of numbers of one sign, and of a few operations with it."""
+        return (self.n_samples + 8) * UNIT
+
+    def shortfall(self, alpha: Vector) -> float:
+        """By how much the sums of ``alpha`` are wrong, all together: rounding, for a feasible one."""
+        box = self.problem
+        return sum(abs(math.fsum([*alpha[group], -total])) for group, total in zip(box.groups, box.totals))
 
     def repair(self, alpha: ArrayLike) -> Vector:
         """A feasible point near ``alpha``: entries are clipped, then the free ones take up what sums lack."""
@@ -259,28 +292,33 @@ class CSVM(_SVM):
         # sample i starts or stops losing at bias = signs_i − scores_i, where the slope of the loss rises by C_i
         return weighted_quantile(self.signs - scores, self.upper, float(self.upper[self.signs > 0].sum()))
 
-    def certificate(self, scores: Vector, alpha: Vector) -> Certificate:
+    def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
         """Primal value with the best bias, and dual value, at a feasible ``alpha`` with ``scores = K @ alpha``.
 
         Where the scores separate the classes, w scaled until its margin is one is a second primal point, and
-        the better of the two counts: for a very large C the first is spoilt by rounding.
+        the better of the two counts: for a very large C the first is spoilt by rounding. Given what scores may be
+        off by at most, the values hold for any such scores and whatever the rounding here.
         """
-        squared_norm = max(float(alpha @ scores), 0.0)
-        losses = np.maximum(1.0 - self.signs * (scores + self.intercept(scores)), 0.0)
-        primal = 0.5 * squared_norm + float(self.upper @ losses)
+        squared_norm = self._squared_norm(scores, alpha, error)
+        primal = 0.5 * squared_norm + self.losses(scores, error)
         dual = self.linear(alpha) - 0.5 * squared_norm
-        margin = self._separation(scores)
+        margin = self._separation(scores, error)
         if margin > 0.0:
             separating = 0.5 * squared_norm / margin / margin
             # on a kernel that is nearly constant both are rounding errors: no primal value lies below a dual one
             primal = min(primal, separating) if separating >= (1.0 - 1e-9) * dual else primal
         return Certificate(primal=primal, dual=dual)
 
-    def _separation(self, scores: Vector) -> float:
+    def losses(self, scores: Vector, error: Vector | None = None) -> float:
+        """``Σ C_i max(0, 1 − signs_i (scores_i + bias))`` with the best bias, and what it may be off by."""
+        return self._losses(scores, 1.0, self.intercept(scores), error)
+
+    def _separation(self, scores: Vector, error: Vector | None = None) -> float:
         """Smallest distance of a used sample from the wrong side, with the bias that makes it largest."""
         used = self.upper > 0.0
-        positive = scores[used & (self.signs > 0)].min(initial=np.inf)
-        negative = scores[used & (self.signs < 0)].max(initial=-np.inf)
+        wrong = np.zeros(len(scores)) if error is None else error + 4 * UNIT * np.abs(scores)
+        positive = (scores - wrong)[used & (self.signs > 0)].min(initial=np.inf)
+        negative = (scores + wrong)[used & (self.signs < 0)].max(initial=-np.inf)
         margin = 0.5 * (positive - negative) if self.bias else min(positive, -negative)
         return float(margin) if np.isfinite(margin) else 0.0
 
@@ -364,13 +402,19 @@ class NuSVM(_SVM):
         above, below = self._margins(scores)
         return 0.5 * (below - above)
 
-    def certificate(self, scores: Vector, alpha: Vector) -> Certificate:
-        """Primal value with the best ρ and bias, and dual value, at a feasible ``alpha``."""
-        squared_norm = max(float(alpha @ scores), 0.0)
+    def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
+        """Primal value with the best ρ and bias, and dual value, at a feasible ``alpha``.
+
+        Given what scores may be off by at most, the values hold for any such scores and whatever the rounding here.
+        """
+        squared_norm = self._squared_norm(scores, alpha, error)
+        return Certificate(primal=0.5 * squared_norm + self.losses(scores, error), dual=-0.5 * squared_norm)
+
+    def losses(self, scores: Vector, error: Vector | None = None) -> float:
+        """``Σ upper_i max(0, ρ − signs_i (scores_i + bias)) − νρ``, best ρ and bias, and what it may be off by."""
         margin, bias = self.margin(scores), self.intercept(scores)
-        losses = np.maximum(margin - self.signs * (scores + bias), 0.0)
-        primal = 0.5 * squared_norm - self.nu * margin + float(self.upper @ losses)
-        return Certificate(primal=primal, dual=-0.5 * squared_norm)
+        lost = 0.0 if error is None else 8 * UNIT * self.nu * abs(margin)
+        return self._losses(scores, margin, bias, error) - self.nu * margin + lost
 
     def _gap(self, scores: Vector, alpha: Vector, largest: float) -> float:
         """Relative duality gap, zero where it is below rounding.

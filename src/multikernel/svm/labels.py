@@ -124,13 +124,18 @@ class LabelSVMs:
         """A feasible point near ``alpha``, shape (n, T)."""
         return np.column_stack([svm.repair(a) for svm, a in zip(self.svms, self._checked(alpha).T)])
 
-    def certificates(self, scores: NDArray, alpha: NDArray) -> list[Certificate]:
+    def certificates(self, scores: NDArray, alpha: NDArray, error: NDArray | None = None) -> list[Certificate]:
         """Primal and dual value of each label, from ``scores = K @ alpha`` of shape (n, T)."""
-        return [svm.certificate(f, a) for svm, f, a in zip(self.svms, scores.T, alpha.T)]
+        errors = [None] * self.n_labels if error is None else error.T
+        return [svm.certificate(f, a, e) for svm, f, a, e in zip(self.svms, scores.T, alpha.T, errors)]
 
-    def certificate(self, scores: NDArray, alpha: NDArray) -> Certificate:
-        """Primal and dual value of the sum over labels."""
-        each = self.certificates(scores, alpha)
+    def shortfall(self, alpha: NDArray) -> float:
+        """By how much the sums of the labels' alphas are wrong, all together."""
+        return sum(svm.shortfall(a) for svm, a in zip(self.svms, alpha.T))
+
+    def certificate(self, scores: NDArray, alpha: NDArray, error: NDArray | None = None) -> Certificate:
+        """Primal and dual value of the sum over labels; ``error`` is as for ``CSVM.certificate``."""
+        each = self.certificates(scores, alpha, error)
         return Certificate(primal=sum(c.primal for c in each), dual=sum(c.dual for c in each))
 
     def intercepts(self, scores: NDArray, alpha: NDArray | None = None) -> Vector:
