@@ -178,11 +178,18 @@ class Branching:
         self.search, self.problem = search, search.problem
         self.n_branches = 0
         self.open: list[tuple[float, int, Branch]] = []
+        self.least_seen = math.inf  # the least bound of choices that were looked at
 
     @property
     def least(self) -> float:
         """A lower bound on J at all choices."""
-        return min(self.open[0][0], self.search.enough) if self.open else self.search.enough
+        known = min(self.least_seen, self.search.enough)
+        return min(self.open[0][0], known) if self.open else known
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no branch is left that may hold a better choice."""
+        return not self.open or self.open[0][0] >= self.search.enough
 
     def begin(self) -> bool:
         """The branch of all choices; True if it is time to stop."""
@@ -192,7 +199,7 @@ class Branching:
     def round(self) -> bool:
         """Split branches, those with the least bounds first; True if none is left, or if it is time to stop."""
         for _ in range(ROUND):
-            if not self.open or self.open[0][0] >= self.search.enough:
+            if self.is_done:
                 return True
             if self._split(heapq.heappop(self.open)[2]):
                 return True
@@ -233,7 +240,10 @@ class Branching:
         """Look at a choice unless nothing is to be found there; True if it is time to stop."""
         g = np.zeros(self.problem.n_kernels)
         g[inside] = g[more] = 1.0
-        return not self.search.settled(g) and self.search.look(g)
+        stop = not self.search.settled(g) and self.search.look(g)
+        # rounding may have kept its SVM from its optimum: cuts since then may say more
+        self.least_seen = min(self.least_seen, self.search.proved(g))
+        return stop
 
     def _keep(self, branch: Branch) -> None:
         """Have a branch split in its turn, unless it is ruled out."""

@@ -151,7 +151,9 @@ def exact_selection(
         monitor.prove(branching.least)
         monitor.notes = {"branches": branching.n_branches}
         if search.report() or stop:
-            return
+            break
+    if branching.is_done and monitor.stopped == "iterations":
+        monitor.stopped = "rounding"  # all choices were looked at, but not all SVMs reached their optimum
 
 
 class _Search:
@@ -159,7 +161,7 @@ class _Search:
 
     def __init__(self, problem: SelectionProblem, monitor: Monitor):
         self.problem, self.monitor = problem, monitor
-        self.seen: set[bytes] = set()
+        self.seen: dict[bytes, float] = {}  # what is proved of J at choices that had an SVM
         self.cuts = Cuts(problem.n_kernels, problem.t, problem.shrinks)
         self.tol = min(0.1 * monitor.tol, 1e-3)
         self.best, self.alpha = problem.start()
@@ -190,6 +192,10 @@ class _Search:
     def settled(self, g: Vector) -> bool:
         """Whether a choice was looked at, or a cut rules it out."""
         return self.key(g) in self.seen or self.bound(np.flatnonzero(g), NONE) >= self.enough
+
+    def proved(self, g: Vector) -> float:
+        """The best bound on J at a choice, from its own SVM or from a cut."""
+        return max(self.seen.get(self.key(g), -math.inf), self.bound(np.flatnonzero(g), NONE))
 
     def members(self, inside: NDArray[np.intp], free: NDArray[np.intp]) -> NDArray[np.int8]:
         """A branch: 1 for kernels inside, 0 for those that are free, and −1 for the others."""
@@ -227,13 +233,18 @@ class _Search:
             if (members == 0).any():
                 self.known[key], self.pivots[key] = (weights, alpha, cut), int(kept[3][row])
             elif self.problem.bound(cut[0], float(cut[1] @ (members > 0))) >= self.enough:
-                self.seen.add((members > 0).tobytes())
+                self.see((members > 0).astype(float), *cut)
 
     def cut(self, alpha: NDArray) -> tuple[float, Vector]:
         """Take note of what an alpha proves."""
         constant, q = self.problem.cut(alpha)
         self.cuts.add(constant, q)
         return constant, q
+
+    def see(self, g: Vector, constant: float, q: Vector) -> None:
+        """Take note of what a cut proves of a choice: no more than that, even if it is from the choice's own SVM."""
+        known = self.seen.get(self.key(g), -math.inf)
+        self.seen[self.key(g)] = max(known, self.problem.bound(constant, float(q @ g)))
 
     def tick(self) -> bool:
         """Let the monitor look at the best choice once in a while; True if it is time to stop."""
@@ -255,9 +266,8 @@ class _Search:
         value, alpha = self.problem.solve_roughly(g, self.alpha, self.enough)
         if value < self.enough:
             return self.visit(g, alpha)
-        self.seen.add(self.key(g))
         self.remember(self.members(np.flatnonzero(g), NONE), g, alpha)
-        self.cut(alpha)
+        self.see(g, *self.cut(alpha))
         return self.tick()
 
     def visit(self, g: Vector, alpha: NDArray | None = None) -> bool:
@@ -266,9 +276,8 @@ class _Search:
         value, alpha = self.problem.solve_inner(g, warm, max(ROUGH, self.tol))
         if value < self.value:  # it may be the best yet
             value, alpha = self.problem.solve_inner(g, alpha, self.tol)
-        self.seen.add(self.key(g))
         self.remember(self.members(np.flatnonzero(g), NONE), g, alpha)
-        self.cut(alpha)
+        self.see(g, *self.cut(alpha))
         if value < self.value:
             self.best, self.alpha, self.value = g, alpha, value
         return self.monitor(g, alpha)
