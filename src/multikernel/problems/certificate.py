@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -10,7 +10,8 @@ class Certificate:
     """Two bounds on the optimum of a convex problem: ``dual <= optimum <= primal``.
 
     It is computed by the problem from a candidate solution, never by the solver that is being judged, so a
-    solver with a bug gets a large gap, not a wrong claim.
+    solver with a bug gets a large gap, not a wrong claim. Both bounds hold in spite of rounding where ``rounding``
+    says what it may have done to them.
 
     Parameters
     ----------
@@ -21,6 +22,10 @@ class Certificate:
     stationarity : float
         How far the solution is from a stationary point, relative; ``nan`` where it is not measured. It proves
         nothing about the optimum, but a problem without a dual has no other reason to stop.
+    rounding : float
+        How much of the gap is there because rounding may have moved the values that it is made of.
+    resolution : float
+        Gap that counts as none: an optimum can be zero, and no gap is small relative to that.
 
     Examples
     --------
@@ -33,6 +38,8 @@ class Certificate:
     primal: float
     dual: float
     stationarity: float = float("nan")
+    rounding: float = field(default=0.0, repr=False)
+    resolution: float = field(default=0.0, repr=False)
 
     @property
     def gap(self) -> float:
@@ -42,4 +49,4 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """``gap / |primal|``, which ``tol`` is compared with; zero where both are zero."""
-        return self.gap / max(abs(self.primal), 1e-300)
+        return 0.0 if self.gap <= self.resolution else self.gap / max(abs(self.primal), 1e-300)

@@ -13,9 +13,10 @@ from multikernel.gram import DenseStack, LowRankStack
 from multikernel.gram.base import GramStack
 from multikernel.gram.combination import WeightedSum, one_kernel
 from multikernel.problems.certificate import Certificate
+from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import WeightSet, nearest
 from multikernel.runtime.clock import OutOfTime
-from multikernel.svm.binary import NuSVM
+from multikernel.svm.binary import UNIT, NuSVM
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.operators import KernelOperator, as_operator
 
@@ -31,7 +32,8 @@ class MinMaxProblem:
 
         linear(alpha) - ½ support_G(q(alpha))  <=  optimum  <=  J(g),
 
-    which is the certificate of every method that solves this problem.
+    which is the certificate of every method that solves this problem. Both bounds include what rounding may have done
+    to them; where that is most of the gap, ``sharpen`` has scores computed as if in twice the precision.
 
     Parameters
     ----------
@@ -47,6 +49,8 @@ class MinMaxProblem:
 
     def __init__(self, stack: GramStack, inner: Any, weight_set: WeightSet, memory: int):
         self.stack, self.inner, self.weight_set, self.memory = stack, inner, weight_set, memory
+        self.rounding = Rounding(stack)
+        self._precise = False
         self._last: tuple[NDArray, NDArray] | None = None
         self._kernel: tuple[NDArray, Any] | None = None
         # Single precision will do until it keeps an SVM from its tolerance.
@@ -116,14 +120,37 @@ class MinMaxProblem:
         self._kernel = None
 
     def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
-        """``linear(alpha)`` and ``q(alpha)``: the plane ``linear − ½ g·q`` that bounds J from below."""
-        return float(np.sum(self.inner.linear(alpha))), self.quadratic_forms(alpha)
+        """``linear(alpha)`` and ``q(alpha)``: the plane ``linear − ½ g·q`` that bounds J from below.
+
+        Rounding included: the one is not larger and the other not smaller than it is at a feasible point near alpha.
+        """
+        q, missing = self.quadratic_forms(alpha), self.inner.shortfall(alpha)
+        wrong = self.rounding.of_forms(alpha, self._precise_scores(alpha)) + self.rounding.of_shift(missing, q)
+        size = (len(alpha) + self.n_kernels + 16) * UNIT * float(np.abs(alpha).sum())
+        return float(np.sum(self.inner.linear(alpha))) - missing - size, q + wrong
 
     def scores(self, alpha: NDArray) -> NDArray[np.float64]:
         """``K_j alpha`` of each kernel, shape (F, n) or (F, n, T); the last one is remembered."""
         if self._last is None or not np.array_equal(self._last[0], alpha):
-            self._last = np.array(alpha), self.stack.apply(alpha)
+            apply = self.stack.apply_precisely if self._precise else self.stack.apply
+            self._last = np.array(alpha), apply(alpha)
         return self._last[1]
+
+    def sharpen(self) -> bool:
+        """Compute scores as if in twice the precision from now on; False if they are, or if that would not help."""
+        if self._precise or not self._can_sharpen:
+            return False
+        self._precise, self._last = True, None
+        return True
+
+    @property
+    def _can_sharpen(self) -> bool:
+        """Whether entries of kernels are given: those that are products of features are rounded themselves."""
+        return not self.stack.rank
+
+    def _precise_scores(self, alpha: NDArray) -> NDArray[np.float64] | None:
+        """The scores if they are precise."""
+        return self.scores(alpha) if self._precise else None
 
     def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
         """``K_j alpha_t`` of some kernels, shape (len(kernels), n), label after label, for alpha of shape (n, T)."""
@@ -132,24 +159,37 @@ class MinMaxProblem:
 
     def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
         """``q_j(alpha) = Σ_labels alpha' K_j alpha``, shape (F,)."""
+        return np.maximum(self._raw_forms(alpha), 0.0)
+
+    def _raw_forms(self, alpha: NDArray) -> NDArray[np.float64]:
+        """The same, negative where entries of a kernel are rounded so that it is not positive semi-definite."""
         scores = self.scores(alpha)
-        return np.maximum((scores * alpha).reshape(len(scores), -1).sum(axis=1), 0.0)
+        return (scores * alpha).reshape(len(scores), -1).sum(axis=1)
 
     def lower_bound(self, alpha: NDArray) -> float:
-        """``linear(alpha) - ½ support_G(q(alpha))``."""
-        linear, q = self.cut(alpha)
+        """``linear(alpha) - ½ support_G(q(alpha))``, rounding included."""
+        return self._supported(*self.cut(alpha))
+
+    def _supported(self, linear: float, q: NDArray[np.float64]) -> float:
         return linear - 0.5 * self.weight_set.support(q)
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""
         scores = np.tensordot(weights, self.scores(alpha), axes=1)
-        primal, dual = self.inner.certificate(scores, alpha).primal, self.lower_bound(alpha)
+        error = self.rounding.of_scores(weights, alpha, self._precise_scores(alpha))
+        q, forms = self.quadratic_forms(alpha), self._raw_forms(alpha)
+        # no kernel's share of the squared norm is negative, but the rounding of its entries can make it so
+        missing = float(weights @ q) - max(float(weights @ forms), 0.0)
+        primal, dual = self.inner.certificate(scores, alpha, error).primal + 0.5 * missing, self.lower_bound(alpha)
         if self.stack.dtype != np.float64 and self._dtype is None:
             self._watch_rounding(weights, alpha, primal)
-        return Certificate(primal, primal if abs(primal - dual) <= self._rounding else dual)
+        linear = float(np.sum(self.inner.linear(alpha)))
+        rounding = primal - dual - (self.inner.certificate(scores, alpha).primal - self._supported(linear, q))
+        resolution = self._resolution + (0.0 if self._can_sharpen or not self._resolution else rounding)
+        return Certificate(primal, dual, rounding=rounding, resolution=resolution)
 
     @cached_property
-    def _rounding(self) -> float:
+    def _resolution(self) -> float:
         """Gap that is none: the optimum of ν-SVMs can be zero."""
         svms = [svm for svm in getattr(self.inner, "svms", [self.inner]) if isinstance(svm, NuSVM)]
         if not svms:

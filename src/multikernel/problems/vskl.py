@@ -15,7 +15,7 @@ from multikernel.problems.extrapolation import extrapolated_move
 from multikernel.problems.groups import Groups
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
-from multikernel.svm.binary import CSVM, NuSVM
+from multikernel.svm.binary import CSVM
 from multikernel.svm.labels import LabelSVMs
 
 Vector = NDArray[np.float64]
@@ -106,8 +106,10 @@ class VSKLProblem(MinMaxProblem):
         return np.maximum(weights, 0.0), self.inner.repair(alpha)
 
     def lower_bound(self, alpha: NDArray) -> float:
-        """``linear(alpha) − ½ (Σ_groups sqrt(max_k q_k))²``."""
-        linear, q = self.cut(alpha)
+        """``linear(alpha) − ½ (Σ_groups sqrt(max_k q_k))²``, rounding included."""
+        return self._supported(*self.cut(alpha))
+
+    def _supported(self, linear: float, q: Vector) -> float:
         return linear - 0.5 * float(np.sqrt(self.groups.max(q)).sum()) ** 2
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
@@ -116,18 +118,26 @@ class VSKLProblem(MinMaxProblem):
         Where it separates the classes, w scaled until its margin is one is a second primal point, and the better of
         the two counts.
         """
-        return Certificate(
-            self._primal(weights, alpha, np.sqrt(self.quadratic_forms(alpha))), self.lower_bound(alpha)
-        )
+        q, precise = self.quadratic_forms(alpha), self._precise_scores(alpha)
+        error = self.rounding.of_scores(weights, alpha, precise)
+        norms = np.sqrt(q + self.rounding.of_forms(alpha, precise))
+        primal, dual = self._primal(weights, alpha, norms, error), self.lower_bound(alpha)
+        linear = float(np.sum(self.inner.linear(alpha)))
+        rounding = primal - dual - (self._primal(weights, alpha, np.sqrt(q)) - self._supported(linear, q))
+        return Certificate(primal, dual, rounding=rounding)
 
-    def _primal(self, weights: Vector, alpha: NDArray, norms: Vector) -> float:
-        """Half the squared largest group norm, with ``‖w_k‖ = weights_k norms_k``, plus the losses."""
+    def _primal(self, weights: Vector, alpha: NDArray, norms: Vector, error: NDArray | None = None) -> float:
+        """Half the squared largest group norm, with ``‖w_k‖ = weights_k norms_k``, plus the losses.
+
+        ``error`` is what scores may be off by at most.
+        """
         penalty = 0.5 * float(self.groups.sum(weights * norms).max()) ** 2
         scores = np.tensordot(weights, self.scores(alpha), axes=1)
         svms = self.inner.svms if isinstance(self.inner, LabelSVMs) else [self.inner]
-        columns = list(zip(svms, scores.reshape(len(scores), -1).T, alpha.reshape(len(scores), -1).T))
-        primal = penalty + sum(_losses(*column) for column in columns)
-        margin = min(svm._separation(f) if isinstance(svm, CSVM) else 0.0 for svm, f, _ in columns)
+        errors = [None] * len(svms) if error is None else error.reshape(len(scores), -1).T
+        columns = list(zip(svms, scores.reshape(len(scores), -1).T, errors))
+        primal = penalty + sum(svm.losses(f, e) for svm, f, e in columns)
+        margin = min(svm._separation(f, e) if isinstance(svm, CSVM) else 0.0 for svm, f, e in columns)
         return min(primal, penalty / margin**2) if margin > 0.0 else primal
 
     # -- what its solvers work on ---------------------------------------------------------------------------------
@@ -169,13 +179,6 @@ class VSKLProblem(MinMaxProblem):
             turns.turn(np.sqrt(mass), gap)
         assert best is not None
         return best
-
-
-def _losses(svm: CSVM | NuSVM, scores: Vector, alpha: Vector) -> float:
-    """What an SVM's primal objective has beside ½‖w‖², with the best bias (and margin) for the scores."""
-    if isinstance(svm, CSVM):
-        return float(svm.upper @ np.maximum(1.0 - svm.signs * (scores + svm.intercept(scores)), 0.0))
-    return svm.certificate(scores, alpha).primal - 0.5 * max(float(alpha @ scores), 0.0)
 
 
 class Turns:

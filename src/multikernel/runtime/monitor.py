@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,8 @@ from multikernel.runtime.clock import OutOfTime, grace, late
 
 # A gap that is at least this share of an earlier one is the same.
 SAME_GAP = 0.99
+# Share of a gap that may be rounding before the problem is asked to compute with less of it.
+BLURRED = 0.1
 UNKNOWN = Certificate(float("nan"), float("nan"))
 
 
@@ -163,8 +165,8 @@ class Monitor:
         self.best = settled(*best)
         if proof is not None and proof.shape == self.best[1].shape:
             proof = settled(self.best[0], proof)[1]
-            self.prove(self.problem.certificate(self.best[0], proof).dual, lambda: proof)
-        self._keep(self.best, self._bounded(self.problem.certificate(*self.best)))
+            self.prove(self._judged(self.best[0], proof).dual, lambda: proof)
+        self._keep(self.best, self._bounded(self._judged(*self.best)))
 
     def save(self, weights: NDArray, alpha: NDArray) -> None:
         """Note where a solver is between two judgements, if it is time to, so that a kill costs no more than that."""
@@ -211,14 +213,22 @@ class Monitor:
     def forget_bounds(self) -> None:
         """Judge the best solution by what its own alpha proves, and nothing else."""
         assert self.best is not None
-        self.certificate = self.problem.certificate(*self.best)
+        self.certificate = self._judged(*self.best)
         self.bound, self.proof, self.stopped = float(self.certificate.dual), self.best[1], "iterations"
+
+    def _judged(self, weights: NDArray, alpha: NDArray) -> Certificate:
+        """The problem's certificate, sharpened from now on if rounding is what keeps the gap above ``tol``."""
+        found = self.problem.certificate(weights, alpha)
+        if found.rounding <= BLURRED * found.gap or found.relative_gap <= self.tol:
+            return found
+        sharpen = getattr(self.problem, "sharpen", None)
+        return self.problem.certificate(weights, alpha) if sharpen is not None and sharpen() else found
 
     def _record(self, weights: NDArray, alpha: NDArray) -> bool:
         self.current = np.array(weights), np.array(alpha)
         try:
             with grace():
-                own = self.problem.certificate(weights, alpha)
+                own = self._judged(weights, alpha)
         except OutOfTime:
             if self.best is None:  # a solution of which nothing is known is better than none
                 self.best, self.certificate = self.current, UNKNOWN
@@ -229,7 +239,7 @@ class Monitor:
         if self.best is None or not certificate.primal > self.certificate.primal:
             self._keep(self.current, certificate)
         elif not np.isnan(certificate.dual):
-            self.certificate = Certificate(self.certificate.primal, certificate.dual, self.certificate.stationarity)
+            self.certificate = replace(self.certificate, dual=certificate.dual)
         row = {
             "iteration": len(self.history),
             "time": self._elapsed,
@@ -279,7 +289,7 @@ class Monitor:
             self.bound = float(certificate.dual)
         if np.isnan(certificate.dual):
             return certificate
-        return Certificate(float(certificate.primal), self.bound, certificate.stationarity)
+        return replace(certificate, primal=float(certificate.primal), dual=self.bound)
 
     def result(self) -> Result:
         """The best solution seen, with its certificate and the history."""
@@ -287,6 +297,8 @@ class Monitor:
             raise RuntimeError("the solver never called its monitor, so there is no solution to return")
         converged = self.certificate.relative_gap <= self.tol
         stopped = "converged" if converged else self.stopped
+        if stopped == "iterations" and self.certificate.rounding > self.tol * abs(self.certificate.primal):
+            stopped = "rounding"  # no number of iterations is enough
         if converged:
             with contextlib.suppress(OutOfTime):
                 self._prefer_proof()
@@ -307,6 +319,6 @@ class Monitor:
         (weights, alpha), proof = self.best, self.proof
         if proof is None or proof.shape != alpha.shape or np.array_equal(proof, alpha) or late():
             return
-        alone = self.problem.certificate(weights, proof)
+        alone = self._judged(weights, proof)
         if alone.relative_gap <= self.tol:
             self._keep((weights, proof), alone)
