@@ -10,9 +10,9 @@ from multikernel.datasets import load_digits_quadrants
 from multikernel.kernels import KernelFamily
 from multikernel.svm.binary import CSVM
 from multikernel.svm.feasible import fill_sum, project_to_sum, settle_sum, weighted_quantile
-from multikernel.svm.interior import interior_point
+from multikernel.svm.interior import MOST_STEPS, _Path, interior_point
 from multikernel.svm.newton import BoundedNewton
-from multikernel.svm.operators import DenseOperator, as_operator
+from multikernel.svm.operators import DenseOperator, as_operator, is_far_from_origin
 
 seeds = st.integers(0, 2**31)
 
@@ -128,3 +128,22 @@ def test_every_label_of_the_digits_is_solved_on_a_polynomial_kernel(label):
     _, alpha = svm.solve(K, tol=1e-3)
     assert svm.violation(alpha) == 0.0
     assert svm.certificate(K @ alpha, alpha).relative_gap <= 1e-3
+
+
+def test_the_interior_point_method_stops_where_rounding_ends_its_path(monkeypatch):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(32, 3)) + 1e8
+    ends = generator.choice([-1.0, 1.0], size=32)
+    steps, plain_step = [], _Path.step
+    monkeypatch.setattr(_Path, "step", lambda path: steps.append(1) or plain_step(path))
+    interior_point(
+        X @ X.T, ends, np.minimum(ends, 0.0), np.maximum(ends, 0.0), np.ones((32, 1)), np.zeros(1), tol=1e-12
+    )
+    assert len(steps) < MOST_STEPS // 2
+
+
+def test_kernels_that_are_nearly_constant_are_told_from_others():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    assert is_far_from_origin(DenseOperator((X + 1e7) @ (X + 1e7).T))
+    assert not is_far_from_origin(DenseOperator((X + 10.0) @ (X + 10.0).T))
+    assert not is_far_from_origin(DenseOperator(np.zeros((20, 20))))

@@ -152,3 +152,12 @@ def test_a_kernel_of_zeros_is_solved_from_a_warm_start(dtype):
     value, alpha = CSVM(signs, 1.0).solve(np.zeros((70, 70), dtype), start, tol=1e-6)
     assert_allclose(value, 20.0, rtol=1e-6)
     assert_allclose(alpha.sum(), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [1e7, 1e8, 3e8])
+def test_bursts_end_where_they_would_chase_the_rounding_of_samples_far_from_the_origin(offset):
+    generator = np.random.default_rng(0)
+    X, signs = generator.normal(size=(40, 3)) + offset, generator.choice([-1.0, 1.0], size=40)
+    bursts = []
+    CSVM(signs, C=100.0).solve(X @ X.T, tol=1e-3, monitor=lambda alpha: bursts.append(1), warn=False)
+    assert len(bursts) <= 2

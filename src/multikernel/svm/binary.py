@@ -22,7 +22,14 @@ from multikernel.problems.certificate import Certificate
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.svm.decomposition import Decomposition
 from multikernel.svm.feasible import fill_sum, weighted_quantile
-from multikernel.svm.operators import DenseOperator, KernelOperator, as_operator, is_finite, without_offset
+from multikernel.svm.operators import (
+    DenseOperator,
+    KernelOperator,
+    as_operator,
+    is_far_from_origin,
+    is_finite,
+    without_offset,
+)
 from multikernel.svm.qp import BoxProblem
 
 Vector = NDArray[np.float64]
@@ -181,11 +188,18 @@ class _SVM:
             return stopped[-1]
 
         start = self.start() if warm is None else self._checked(warm, "warm")
+        # centring takes the offset out of the entries, but not their rounding
+        entry_error = np.finfo(float).eps * float(np.max(operator.diagonal(), initial=0.0))
+        centred_first = bool(self.problem.groups) and is_far_from_origin(operator)
+        if centred_first:  # sums are fixed, so nothing else changes; as it stands every burst would chase rounding
+            operator = without_offset(operator)
         with one_blas_thread():
-            alpha, scores, gap = self._decomposition(operator, tol, working_size).solve(start, max_iter, watch)
-            if gap > tol and not any(stopped) and len(stopped) < max_iter and self.problem.groups:
-                # stuck: if that is because the samples lie far from the origin, the kernel about their mean helps
-                centred = self._decomposition(without_offset(operator), tol, working_size)
+            plain = self._decomposition(operator, tol, working_size, entry_error)
+            alpha, scores, gap = plain.solve(start, max_iter, watch)
+            stuck = gap > tol and not any(stopped) and len(stopped) < max_iter
+            if stuck and self.problem.groups and not centred_first:
+                # if that is because the samples lie far from the origin, the kernel about their mean helps
+                centred = self._decomposition(without_offset(operator), tol, working_size, entry_error)
                 alpha, _, _ = centred.solve(alpha, max_iter - len(stopped), watch)
                 scores = operator.matvec(alpha)
                 gap = self._gap(scores, alpha, float(np.max(operator.diagonal(), initial=0.0)))
@@ -199,7 +213,9 @@ class _SVM:
         """Relative duality gap; ``largest`` is the largest entry of the kernel's diagonal."""
         return self.certificate(scores, alpha).relative_gap
 
-    def _decomposition(self, operator: KernelOperator, tol: float, working_size: int) -> Decomposition:
+    def _decomposition(
+        self, operator: KernelOperator, tol: float, working_size: int, entry_error: float
+    ) -> Decomposition:
         largest = float(np.max(operator.diagonal(), initial=0.0))
         return Decomposition(
             operator,
@@ -207,6 +223,7 @@ class _SVM:
             lambda scores, alpha: self._gap(scores, alpha, largest),
             tol=tol,
             working_size=working_size,
+            entry_error=entry_error,
         )
 
     def _warn(self, gap: float, tol: float, bursts: int, max_iter: int) -> None:

@@ -78,6 +78,8 @@ class Decomposition:
         Gap to reach.
     working_size : int
         Largest working set.
+    entry_error : float
+        What rounding may have done to an entry of the kernel.
     """
 
     operator: KernelOperator
@@ -85,6 +87,7 @@ class Decomposition:
     relative_gap: Callable[[Vector, Vector], float]
     tol: float
     working_size: int
+    entry_error: float = 0.0
 
     def solve(self, b: Vector, max_iter: int, monitor: Callable[[Vector], bool]) -> tuple[Vector, Vector, float]:
         """Bursts from ``b`` until the gap is small, or the monitor says stop, or nothing moves any more.
@@ -123,10 +126,15 @@ class Decomposition:
             moved, moved_scores, moved_gap = self._verified(*self.burst(b, scores, gap))
             if self.value(moved_scores, moved) < value - ROUNDING * abs(value) or np.array_equal(moved, b):
                 break  # no burst makes the objective worse but for rounding: this is as far as it goes
+            crawls = moved_gap > 0.5 * gap
             b, scores, gap = moved, moved_scores, moved_gap
-            if monitor(b) or not gap > self.tol:
+            if monitor(b) or not gap > self.tol or (crawls and self._is_drowned(scores, b)):
                 break
         return b, scores, gap
+
+    def _is_drowned(self, scores: Vector, b: Vector) -> bool:
+        """Whether rounding of the kernel can change the objective by all that it is: bursts then chase noise."""
+        return self.entry_error * float(np.abs(b).sum()) ** 2 > abs(self.value(scores, b))
 
     def _verified(self, b: Vector, scores: Vector, gap: float) -> Point:
         """The point with scores that are K @ b: computed again if a sample of rows shows that they have drifted."""

@@ -18,6 +18,9 @@ from multikernel.svm.ridge import cholesky
 Vector = NDArray[np.float64]
 
 MOST_STEPS = 80
+# Steps that must at least halve the complementarity: where the kernel is positive semi-definite only to rounding the
+# path ends before the tolerance, and steps go back and forth.
+PATIENCE = 10
 
 
 class ShiftedKernel:
@@ -197,10 +200,13 @@ def interior_point(
     array([ 1., -1.])
     """
     path = _Path(ShiftedKernel(K), p, lo, hi, groups, totals)
-    at = path.start()
+    at, left = path.start(), []
     for _ in range(MOST_STEPS):
         check()
         if path.set_point(at) <= tol:
+            break
+        left.append(path.complementarity)
+        if len(left) > PATIENCE and min(left[-PATIENCE:]) > 0.5 * min(left[:-PATIENCE]):
             break
         try:
             following = path.step()

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from multikernel.runtime.threads import over_rows
 
+# Largest squared distance between samples, relative to the kernel's largest entry, that leaves so few digits of it
+# that an SVM on the kernel as it stands cannot be solved to the usual tolerances.
+NEARLY_CONSTANT = 1e-8
+
 
 @runtime_checkable
 class KernelOperator(Protocol):
@@ -100,6 +104,15 @@ def as_operator(K: NDArray | KernelOperator) -> KernelOperator:
 def is_finite(operator: KernelOperator) -> bool:
     """Whether a kernel in memory has finite entries only; one that is not in memory is believed."""
     return not isinstance(operator, DenseOperator) or bool(np.isfinite(operator.K).all())
+
+
+def is_far_from_origin(operator: KernelOperator) -> bool:
+    """Whether a kernel in memory is nearly constant: samples lie much closer to each other than to the origin."""
+    if not isinstance(operator, DenseOperator) or not operator.shape[0]:
+        return False
+    diagonal = operator.diagonal()
+    distances = diagonal + diagonal[0] - 2.0 * operator.K[0]  # squared, from the first sample
+    return bool(distances.max() < NEARLY_CONSTANT * diagonal.max())
 
 
 def without_offset(operator: KernelOperator) -> KernelOperator:
