@@ -16,6 +16,7 @@ from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.catalogue import SOLVERS, fastest, find_solver
 from multikernel.solvers.mkl.newton import curvature
+from multikernel.solvers.mkl.simplemkl import evaluate, line_search
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 # solver, p, and the relative gap that it must reach
@@ -181,6 +182,41 @@ def test_curvature_is_the_second_derivative_of_the_optimum():
     differences = [(gradient(weights + step * e) - gradient(weights - step * e)) / (2 * step) for e in np.eye(3)]
     _, alpha = problem.solve_inner(weights, None, 1e-13)
     assert_allclose(curvature(problem, weights, alpha, np.arange(3)), differences, rtol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_curvature_follows_the_scale_of_the_kernels(size):
+    K, signs, _ = make_kernels(n_kernels=3, n=40)
+    weights, chosen = np.array([0.5, 0.3, 0.2]), np.arange(3)
+    plain = MinMaxProblem(DenseStack(K), CSVM(signs, C=1e5), LpBall(1.0), memory=1 << 30)
+    scaled = MinMaxProblem(DenseStack(size * K), CSVM(signs, C=1e5 / min(size, 1.0)), LpBall(1.0), memory=1 << 30)
+    _, alpha = plain.solve_inner(weights, None, 1e-10)
+    wanted = curvature(plain, weights, alpha, chosen)
+    assert wanted.max() > 0.0
+    assert_allclose(curvature(scaled, weights, alpha / size, chosen), wanted / size, rtol=1e-6)
+
+
+class Barrier:
+    """``J(1 − t, t) = size / (1 − t + 1e-9) − slope t``, as where a huge kernel is about to lose its weight."""
+
+    def __init__(self, size, slope):
+        self.size, self.slope, self.calls = size, slope, 0
+
+    def solve_inner(self, weights, warm, tol):
+        self.calls += 1
+        return self.size / (weights[0] + 1e-9) - self.slope * weights[1], weights
+
+    def quadratic_forms(self, weights):
+        return 2.0 * np.array([self.size / (weights[0] + 1e-9) ** 2, self.slope])
+
+
+@pytest.mark.parametrize("root", [0.3, 0.9, 0.99])
+def test_line_searches_find_the_root_of_slopes_that_are_huge_at_one_end(root):
+    problem = Barrier(size=1.0, slope=1.0 / (1.0 - root) ** 2)
+    point, end = (evaluate(problem, np.array([1.0 - t, t]), None, 1e-6) for t in (0.0, 1.0))
+    found = line_search(problem, point, end, np.array([-1.0, 1.0]), 1.0, 1e-6)
+    assert_allclose(found.weights[1], root, rtol=0.05)
+    assert problem.calls <= 16
 
 
 def test_single_precision_reaches_the_default_tolerance():

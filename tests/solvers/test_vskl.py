@@ -289,3 +289,13 @@ def test_operations_by_group_are_what_loops_give():
 def test_a_problem_whose_groups_leave_a_kernel_out_is_refused():
     with pytest.raises(ValueError, match="exactly one group"):
         make_problem([[0, 1], [2, 3]])
+
+
+@pytest.mark.parametrize("size", [1e6, 1e10, 1e14])
+def test_newton_takes_as_many_steps_on_huge_kernels_as_on_others(size):
+    K, signs = kernels(n=30)
+    problem = VSKLProblem(DenseStack(size * K), CSVM(signs, C=10.0), STRUCTURES["pairs"], MEMORY)
+    monitor = Monitor(problem, tol=1e-6)
+    group_newton(problem, monitor)
+    assert monitor.result().converged
+    assert monitor.result().n_iter <= 15

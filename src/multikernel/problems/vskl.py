@@ -174,7 +174,7 @@ class VSKLProblem(MinMaxProblem):
             gap = self._primal(weights, alpha, np.sqrt(self.groups.spread(mass))) - value
             if best is None or gap < least:
                 best, least = GroupPoint(shares, turns.balance, alpha, value, q), gap
-            if least <= tol * max(abs(value), 1e-12):
+            if least <= max(tol * abs(value), self._rounding):
                 break
             turns.turn(np.sqrt(mass), gap)
         assert best is not None

@@ -37,6 +37,8 @@ LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 1e-4
 # fast, so that a gap that stays is no sign of kinks for longer.
 SLOW, KINKED, LEVEL = 0.5, 3, 0.5
 KINKED_IF_CAPPED = 8
+# Distance from a bound, relative to the largest coefficient, up to which a support vector counts as bounded.
+AT_BOUND = 1e-9
 # Steps after another method to let one alpha prove the solution.
 MOST_POLISHING = 20
 # Halvings of a step, and the share of the decrease predicted that is enough.
@@ -226,8 +228,9 @@ def _curvature_of_one(
 ) -> NDArray[np.float64]:
     """``S'(K⁻¹ − K⁻¹E(E'K⁻¹E)⁻¹E'K⁻¹)S`` on the free support vectors, E the indicators of sums that are kept."""
     box = inner.problem
-    width = box.hi - box.lo
-    free = np.flatnonzero((alpha > box.lo + 1e-9 * width) & (alpha < box.hi - 1e-9 * width))
+    # beside the largest coefficient, not the bounds: with huge kernels or a large C all are tiny beside those
+    margin = AT_BOUND * np.minimum(box.hi - box.lo, np.abs(alpha).max(initial=0.0))
+    free = np.flatnonzero((alpha > box.lo + margin) & (alpha < box.hi - margin))
     if not len(free):
         return np.zeros((len(scores), len(scores)))
     thinning = 1.0

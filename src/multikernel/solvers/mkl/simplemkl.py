@@ -142,16 +142,21 @@ def longest_step(weights: Vector, direction: Vector) -> tuple[float, int]:
 def line_search(
     problem: MinMaxProblem, point: Point, end: Point, direction: Vector, longest: float, tol: float
 ) -> Point:
-    """Root of the slope of J between ``point`` (negative) and ``end`` (positive), by the Illinois rule."""
+    """Root of the slope of J between ``point`` (negative) and ``end`` (positive), by the Illinois rule.
+
+    Where a trial leaves more than half of the interval, the next halves it: slopes can differ by many orders of
+    magnitude, and false position then stays at one end.
+    """
     best = end if end.value < point.value else point
     low, high = 0.0, longest
     slope_low, slope_high = float(point.gradient @ direction), float(end.gradient @ direction)
     flat = FLAT * abs(slope_low)
     if slope_low >= 0.0 or slope_high <= 0.0:
         return best
-    side = 0
+    side, halve = 0, False
     for _ in range(MOST_TRIALS):
-        t = low + (high - low) * slope_low / (slope_low - slope_high)
+        width = high - low
+        t = low + width * (0.5 if halve else slope_low / (slope_low - slope_high))
         trial = evaluate(problem, np.clip(point.weights + t * direction, 0.0, 1.0), best.alpha, tol)
         if trial.value < best.value:
             best = trial
@@ -162,4 +167,5 @@ def line_search(
             low, slope_low, slope_high, side = t, slope, (0.5 * slope_high if side < 0 else slope_high), -1
         else:
             high, slope_high, slope_low, side = t, slope, (0.5 * slope_low if side > 0 else slope_low), 1
+        halve = high - low > 0.5 * width
     return best
