@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multikernel.datasets import load_digits_quadrants
 from multikernel.kernels import KernelFamily
 from multikernel.svm.binary import CSVM
+from multikernel.svm.decomposition import Progress
 from multikernel.svm.feasible import fill_sum, project_to_sum, settle_sum, weighted_quantile
 from multikernel.svm.interior import MOST_STEPS, _Path, interior_point
 from multikernel.svm.newton import BoundedNewton
@@ -140,6 +141,24 @@ def test_the_interior_point_method_stops_where_rounding_ends_its_path(monkeypatc
         X @ X.T, ends, np.minimum(ends, 0.0), np.maximum(ends, 0.0), np.ones((32, 1)), np.zeros(1), tol=1e-12
     )
     assert len(steps) < MOST_STEPS // 2
+
+
+def test_bounds_far_beyond_every_coefficient_cost_no_steps(monkeypatch):
+    generator = np.random.default_rng(0)
+    X, signs = generator.normal(size=(40, 3)), generator.choice([-1.0, 1.0], size=40)
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1) / 10)
+    steps, plain_step = [], _Path.step
+    monkeypatch.setattr(_Path, "step", lambda path: steps.append(1) or plain_step(path))
+    CSVM(signs, C=1e50).solve(K, tol=1e-3, warn=False)
+    assert len(steps) <= 40
+
+
+def test_bursts_that_leave_the_gap_as_it_is_are_stopped_soon():
+    progress = Progress()
+    for burst in range(1, 100):
+        if progress.stalled(value=float(burst), gap=1.0 - 1e-6 * burst):
+            break
+    assert burst == 11
 
 
 def test_kernels_that_are_nearly_constant_are_told_from_others():

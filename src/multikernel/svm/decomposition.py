@@ -33,18 +33,21 @@ ROUNDING = 1e-6
 VERIFIED_ROWS, DRIFT = 64, 1e-10
 # Bursts without progress after which to stop.
 PATIENCE = 5
-# Bursts that must at least halve the gap: each of them has tried everything, so more would not help.
-CRAWLING = 30
+# Bursts, and the share of the gap that they must not leave: each has tried everything, so more would not help.
+CRAWLING = ((10, 0.99), (30, 0.5))
 # Most that one working set may reduce the violation: more precision is lost when the next set comes.
 FASTEST = 0.003
 # Gap in units of the tolerance up to which SMO is tried before a Newton step.
 LITTLE = 100.0
+# Bounds that are further away than so many times the largest variable are moved in for the interior-point method,
+# which starts in the middle of the box and would take most of its steps to come back.
+FAR_BOUND = 1e6
 # Up to this many variables the interior-point method takes all of them.
 SMALL = 1500
 
 
 class Progress:
-    """Tells when bursts changed neither objective nor gap beyond rounding, or many did not halve the gap."""
+    """Tells when bursts changed neither objective nor gap beyond rounding, or many hardly reduced the gap."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -59,7 +62,10 @@ class Progress:
         gained = max(self.values[-PATIENCE:]) - max(self.values[:-PATIENCE])
         if gained <= 1e-13 * abs(value) and min(self.gaps[-PATIENCE:]) > 0.9 * min(self.gaps[:-PATIENCE]):
             return True
-        return len(self.gaps) > CRAWLING and min(self.gaps[-CRAWLING:]) > 0.5 * min(self.gaps[:-CRAWLING])
+        return any(
+            len(self.gaps) > bursts and min(self.gaps[-bursts:]) > share * min(self.gaps[:-bursts])
+            for bursts, share in CRAWLING
+        )
 
 
 @dataclass
@@ -244,11 +250,13 @@ class Decomposition:
         groups = np.zeros((len(index), len(problem.groups)))
         for k, group in enumerate(problem.groups):
             groups[:, k] = np.isin(index, group)
+        # another burst moves them out again if the solution is there
+        reach = FAR_BOUND * float(np.abs(b).max(initial=0.0)) or np.inf
         return interior_point(
             K,
             problem.p[index] - (scores[index] - K @ b[index]),
-            problem.lo[index],
-            problem.hi[index],
+            np.maximum(problem.lo[index], -reach),
+            np.minimum(problem.hi[index], reach),
             groups,
             groups.T @ b[index],
             tol=0.1 * self.tol,
