@@ -319,3 +319,27 @@ def test_old_cuts_are_forgotten_but_those_that_count():
     assert len(cuts) < 2 * MOST_CUTS
     assert 7 in cuts.owners
     assert_allclose(cuts.solve()[1], before)
+
+
+def unbounded(n=30):
+    """Labels of which some samples weigh so much that the rounding of their scores is all of the objective."""
+    K, signs = make_labels(n=n)
+    heavy = 10.0 ** (50.0 * np.random.default_rng(0).integers(0, 2, size=n))
+    return WorstLabelProblem(DenseStack(K), LabelSVMs(signs, 1.0, sample_weight=heavy), memory=1 << 30)
+
+
+def test_labels_are_solved_to_no_less_than_the_tolerance_asked_for(monkeypatch):
+    problem = unbounded()
+    weights, alpha = problem.start()
+    alpha = problem.solve_labels(weights, alpha, np.arange(4), np.full(4, 0.1))
+    asked = []
+    plain = problem.solve_labels
+    monkeypatch.setattr(problem, "solve_labels", lambda *args: asked.append(args[3].min()) or plain(*args))
+    problem.refine(weights, alpha, 1e-4)
+    assert all(tol >= 1e-4 for tol in asked)
+
+
+def test_the_level_method_stops_where_no_look_at_the_labels_moves_the_gap():
+    monitor = Monitor(unbounded(), tol=1e-6)
+    label_level(monitor.problem, monitor)
+    assert len(monitor.history) <= 20

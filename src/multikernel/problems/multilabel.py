@@ -251,7 +251,10 @@ class WorstLabelProblem(LabelProblem):
             labels = np.array([worst]) if first else np.flatnonzero(open_)
             if not open_[labels].any():
                 continue
-            alpha = self.solve_labels(weights, alpha, labels, goal / np.maximum(primal[labels], 1e-300))
+            # a label that turns out to be the worst need not be known better than to tol of itself; its primal value
+            # may be off by any factor yet
+            tols = np.maximum(goal / np.maximum(primal[labels], 1e-300), tol)
+            alpha = self.solve_labels(weights, alpha, labels, tols)
             scores = kernel_times(self.kernel(weights), alpha[:, labels])
             for k, f in zip(labels, scores.T):
                 found = self.inner.svms[k].certificate(f, alpha[:, k])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.multilabel import WorstLabelProblem, without_smallest
 from multikernel.runtime.clock import OutOfTime
-from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.monitor import SAME_GAP, Monitor
 from multikernel.solvers.common.inner_tolerance import InnerTolerance
 
 Vector = NDArray[np.float64]
@@ -22,6 +22,9 @@ ROUGH = 1e-2
 # Share of the tolerance at which the gap that is hoped for is worth a look at all labels, and points after which one
 # is taken in any case.
 CLOSE, JUDGED = 0.5, 40
+# Points, and as many again as there are kernels and labels, that may leave the gap that is hoped for as it is, and
+# looks at all labels that may leave the gap that is proved.
+PATIENCE, LOOKS = 100, 10
 # Labels at a time in passes over all of them.
 AT_ONCE = 64
 # Share of the relative gap that kernels left out of a point may weigh together: kernels that cost, and do nothing.
@@ -122,6 +125,7 @@ def label_level(
 
 def _points(search: _Search, max_iter: int) -> None:
     # 1. a rough pass over all labels, and the objective at the start, unless a run that is resumed has been there
+    search.monitor.patience = LOOKS
     search.resume()
     search.first_pass()
     stop, since = search.monitor.best is None and search.judge(), 0
@@ -134,7 +138,7 @@ def _points(search: _Search, max_iter: int) -> None:
         # 3. the objective, where it promises to be low enough
         if search.promising() or since >= JUDGED:
             stop, since = search.judge(), 0
-        elif not moved and not search.tol.tighten():
+        elif search.is_stuck() or (not moved and not search.tol.tighten()):
             search.monitor.stopped = "rounding"
             break
     if since:
@@ -149,6 +153,7 @@ class _Search:
         self.weights, self.alpha = weights, np.array(alpha)
         self.best, self.hoped = weights, np.inf
         self.cuts, self.tol, self.svms = LabelCuts(problem.n_kernels), InnerTolerance(monitor), 0
+        self._least, self._stuck = np.inf, 0  # the gap when it last fell, and points since then
 
     def resume(self) -> None:
         """The cuts of the run that is resumed, proved once they count, and its best weights."""
@@ -191,6 +196,16 @@ class _Search:
         """Whether the best point would be good enough, were the objective what is hoped."""
         return self.hoped - self.monitor.bound <= CLOSE * self.monitor.tol * abs(self.hoped)
 
+    def is_stuck(self) -> bool:
+        """Whether so many points as are allowed have hardly moved the gap that is hoped for."""
+        gap = self._gap()
+        self._least, self._stuck = (gap, 0) if gap < SAME_GAP * self._least else (self._least, self._stuck + 1)
+        return self._stuck > PATIENCE + self.problem.n_kernels + self.problem.n_labels
+
+    def _gap(self) -> float:
+        """The gap that is hoped for, relative."""
+        return (self.hoped - self.monitor.bound) / max(abs(self.hoped), 1e-300)
+
     def judge(self) -> bool:
         """Find the objective at the best point, with all labels that can be the worst; True to stop."""
         refined = self.problem.refine(self.best, self.alpha, self.tol.value)
@@ -209,8 +224,7 @@ class _Search:
     def move(self) -> bool:
         """Go to the level set, and add a cut there; False if the weights did not change."""
         goal = self.monitor.bound + self.level * (self.hoped - self.monitor.bound)
-        gap = (self.hoped - self.monitor.bound) / max(abs(self.hoped), 1e-300)
-        moved = without_smallest(self.cuts.project(self.weights, goal), TRIMMED * min(gap, 1.0))
+        moved = without_smallest(self.cuts.project(self.weights, goal), TRIMMED * min(self._gap(), 1.0))
         changed = float(np.abs(moved - self.weights).max()) > 1e-14
         self.weights = moved
         tried: list[int] = []
