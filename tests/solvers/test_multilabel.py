@@ -340,6 +340,11 @@ def test_labels_are_solved_to_no_less_than_the_tolerance_asked_for(monkeypatch):
 
 
 def test_the_level_method_stops_where_no_look_at_the_labels_moves_the_gap():
-    monitor = Monitor(unbounded(), tol=1e-6)
-    label_level(monitor.problem, monitor)
+    rng = np.random.default_rng(0)
+    X, signs = rng.normal(size=(40, 3)), rng.choice([-1.0, 1.0], size=(40, 3))
+    K = np.exp(-np.array([0.1, 1.0, 10.0])[:, None, None] * ((X[:, None] - X[None]) ** 2).sum(-1))
+    heavy = 10.0 ** (50.0 * rng.integers(0, 2, size=40))
+    svms = LabelSVMs(signs, 1.0, sample_weight=heavy, bias=False)
+    monitor = Monitor(WorstLabelProblem(DenseStack(K), svms, memory=1 << 30), tol=1e-3)
+    label_level(monitor.problem, monitor, max_iter=100)
     assert len(monitor.history) <= 20
