@@ -299,3 +299,15 @@ def test_newton_takes_as_many_steps_on_huge_kernels_as_on_others(size):
     group_newton(problem, monitor)
     assert monitor.result().converged
     assert monitor.result().n_iter <= 15
+
+
+def test_steps_that_are_refused_take_one_svm(monkeypatch):
+    problem = make_problem(STRUCTURES["pairs"])
+    shares, balance = problem.split(problem.start()[0])
+    solves, plain = [], problem.solve_inner
+    monkeypatch.setattr(problem, "solve_inner", lambda *args: solves.append(1) or plain(*args))
+    point = problem.evaluate(shares, balance, problem.start()[1], 1e-9)
+    assert len(solves) > 1
+    solves.clear()
+    problem.evaluate(shares, balance, problem.start()[1], 1e-9, enough=0.5 * point.value)
+    assert len(solves) == 1

@@ -156,11 +156,14 @@ class VSKLProblem(MinMaxProblem):
         balance = 1.0 / np.where(total > 0.0, total, max(float(total.max()), 1.0))
         return self.groups.shares(np.asarray(weights, dtype=np.float64)), balance / balance.sum()
 
-    def evaluate(self, shares: Vector, balance: Vector, warm: NDArray, tol: float) -> GroupPoint:
+    def evaluate(
+        self, shares: Vector, balance: Vector, warm: NDArray, tol: float, *, enough: float = np.inf
+    ) -> GroupPoint:
         """The maximum over alpha and γ for given λ, to a relative gap ``tol``, by turns in alpha and in γ.
 
         Either turn is exact and the function is jointly concave, so the turns reach the maximum; extrapolating the
-        logarithms of γ makes them faster.
+        logarithms of γ makes them faster. They end once the value, which only bounds the maximum from below, is above
+        ``enough``: a step that is refused need not be known better.
         """
         turns = Turns(balance, floor=0.2 * min(tol, 0.1) / len(self.groups))
         alpha, best, least = warm, None, np.inf
@@ -170,6 +173,8 @@ class VSKLProblem(MinMaxProblem):
             linear, q = self.cut(alpha)
             mass = self.groups.sum(shares * q)
             value = linear - 0.5 * float(np.sqrt(mass).sum()) ** 2
+            if value > enough:
+                return GroupPoint(shares, turns.balance, alpha, value, q)
             # primal of the problem with λ given: group norms sqrt(Σ_k λ_k q_k) / γ
             gap = self._primal(weights, alpha, np.sqrt(self.groups.spread(mass))) - value
             if best is None or gap < least:

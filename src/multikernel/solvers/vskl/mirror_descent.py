@@ -75,9 +75,10 @@ def mirror_move(problem: VSKLProblem, point: GroupPoint, step: float, tol: float
     step = step or 1.0 / max(float(np.abs(gradient).max()), 1e-300)
     # 2. the minimum of the model, and J there
     shares, model = mirror_step(problem, point, gradient, step)
-    trial = problem.evaluate(shares, point.balance, point.alpha, tol)
+    goal = model + tol * abs(model)
+    trial = problem.evaluate(shares, point.balance, point.alpha, tol, enough=goal)
     # 3. accept what is below the model, up to what the inner problems are solved to
-    if trial.value <= model + tol * abs(model):
+    if trial.value <= goal:
         return trial, LONGER * step, True
     return point, SHORTER * step, False
 

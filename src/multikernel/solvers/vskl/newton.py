@@ -156,8 +156,9 @@ def _search(
     for _ in range(MOST_TRIALS):
         balance = point.balance * np.exp(np.clip(step * shift / point.balance, -1.0, 1.0))
         shares = target if step == 1.0 else point.shares + step * direction
-        trial = problem.evaluate(shares, balance / balance.sum(), alpha, tol)
-        if trial.value <= point.value + ENOUGH * step * slope:
+        goal = point.value + ENOUGH * step * slope
+        trial = problem.evaluate(shares, balance / balance.sum(), alpha, tol, enough=goal)
+        if trial.value <= goal:
             return trial
         alpha = trial.alpha
         # the parabola through value, slope and the trial's value, kept within sane limits
