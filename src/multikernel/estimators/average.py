@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.classifier import BinaryTasksClassifier, KernelSVMClassifier
+from multikernel.estimators.parameters import Restartable, described, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
@@ -34,8 +35,28 @@ PRODUCT_ADVICE = (
 C_GRID = (0.1, 1.0, 10.0, 100.0)
 
 
-class OneKernelClassifier(KernelSVMClassifier):
-    """Base class of SVMs on one kernel that is chosen before they are fitted (``_choose``)."""
+@described
+class OneKernelClassifier(Restartable, BinaryTasksClassifier):
+    """Base class of SVMs on one kernel that is chosen before they are fitted (``_choose``).
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap at which each SVM stops.
+    max_iter : int
+        Maximum number of bursts of each SVM.
+    n_jobs : int, optional
+        Number of threads over binary tasks.
+
+    Attributes
+    ----------
+    objective_, dual_gap_ : float, or ndarray of shape (T,)
+        Optimum of each SVM, and the absolute duality gap that proves it.
+    history_ : list of dict
+        Rows with problem, iteration, time, objective, gap, relative_gap, weights.
+    """
+
+    C: float
 
     @abstractmethod
     def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
@@ -65,6 +86,7 @@ class OneKernelClassifier(KernelSVMClassifier):
 
 @register("product", title="Product kernel SVM", params={"how": "product"}, grid={"C": C_GRID}, order=2)
 @register("average", title="Average kernel SVM", grid={"C": C_GRID}, order=1)
+@estimator
 class KernelAverageClassifier(OneKernelClassifier):
     """SVM on the average, or on the geometric mean, of the kernels.
 
@@ -77,65 +99,15 @@ class KernelAverageClassifier(OneKernelClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
-        variance, the columns are not.
-        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     how : {"mean", "product"}
         Arithmetic or geometric mean. The geometric mean needs kernels without negative entries.
-    C : float
-        Price of an error.
-    multi_class : {"ovr", "ovo"}
-        One task per class against the rest, or one per pair of classes.
-    class_weight : dict, "balanced" or None
-        Factor of C for each class.
-    normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on training data: "center", "cosine", "trace", "variance", a chain of
-        them, or one per kernel; see :class:`~multikernel.gram.Normalization`.
     psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite. A geometric mean that is not is an error
-        in any case.
-    tol : float
-        Relative duality gap at which each SVM stops.
-    max_iter : int
-        Largest number of bursts of each SVM.
-    max_time : float, optional
-        Seconds for the whole fit.
-    memory : int or str, optional
-        Budget for kernels, in bytes or as "2GB"; beyond it they are computed on the fly.
-    random_state : int, optional
-        Not used: the method is deterministic. It is here because all estimators have it.
-    n_jobs : int, optional
-        Threads over binary tasks.
-    verbose : bool
-        Show a progress bar.
-    callback : callable, optional
-        Called with each row of ``history_`` as it comes; a true value stops the fit.
-    checkpoint : path, optional
-        File that keeps the state of a long fit, to go on after a kill.
-    warm_start : bool
-        Start from the solution of the previous fit.
+        What to do about a kernel that is not positive semi-definite. A geometric mean that is not is always an error.
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
         1/F for each kernel; for "product" the exponents.
-    kernel_names_ : ndarray of shape (F,)
-    n_kernels_ : int
-        Kernels with a weight above 1e-8 of the largest.
-    classes_ : ndarray of shape (M,)
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient in any task.
-    dual_coef_ : ndarray of shape (T, n_support)
-        Signed dual coefficients of the T tasks.
-    intercept_ : ndarray of shape (T,)
-    objective_, dual_gap_ : float, or ndarray of shape (T,)
-        Optimum of each SVM, and the absolute duality gap that proves it.
-    n_iter_ : int
-    converged_ : bool
-        Whether every task reached ``tol``.
-    history_ : list of dict
-        Rows with problem, iteration, time, objective, gap, relative_gap, weights.
 
     Notes
     -----
@@ -158,44 +130,8 @@ class KernelAverageClassifier(OneKernelClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        how: str = "mean",
-        C: float = 1.0,
-        *,
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.how = how
-        self.C = C
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
+    how: str = "mean"
+    C: float = 1.0
 
     def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
         if self.how not in ("mean", "product"):

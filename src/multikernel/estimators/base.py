@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import numbers
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from types import NoneType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from multikernel.estimators.callbacks import CallbackSupport, session_callback
+from multikernel.estimators.callbacks import session_callback
 from multikernel.estimators.inputs import KernelInput, digest, refuse_masked
+from multikernel.estimators.parameters import estimator
+from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
 from multikernel.gram.combination import Combination, WeightedSum, combined_scores
@@ -49,23 +49,80 @@ class Prepared:
     sample_weight: NDArray[np.float64]
 
 
+@estimator
 class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     """Base class: scores that are linear in combined kernels, found by solving one or several problems.
 
     A subclass says what a fit starts from (``_prepare``), what its problems are (``_problems``), how one is solved
-    (``_solve``), and how the kernels are combined at prediction (``_combination``).
+    (``_solve``), and how the kernels are combined at prediction (``_combination``). C is described here, but declared
+    by subclasses, because its place among the positional arguments differs.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        The kernels to combine. ``None``: linear and RBF kernels on all columns; the kernels are scaled to unit
+        variance, the columns are not. "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
+    C : float
+        Price of an error.
+    normalize : str, list, dict or None
+        Normalisation of the kernels, fitted on the training data: "center", "cosine", "trace", "variance", a chain
+        of them, or one per kernel; see :class:`~multikernel.gram.Normalization`.
+    psd : {"raise", "clip", "ignore"}
+        What to do about a kernel that is not positive semi-definite.
+    tol : float
+        Relative duality gap at which to stop.
+    max_iter : int
+        Maximum number of outer iterations per problem.
+    max_time : float, optional
+        Time limit for the whole fit, in seconds.
+    memory : int or str, optional
+        Memory budget for kernels, in bytes or as "2GB"; kernels that exceed it are computed on the fly.
+    random_state : int, optional
+        Not used: the method is deterministic. It is here because all estimators have it.
+    n_jobs : int, optional
+        Number of threads for problems that are solved separately.
+    verbose : bool
+        Whether to show a progress bar.
+    callback : callable, optional
+        Called with each row of ``history_`` as it is added; a true return value stops the fit.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights.
+    kernel_names_ : ndarray of shape (F,)
+    n_kernels_ : int
+        Number of kernels with a weight above 1e-8 of the largest.
+    dual_coef_ : ndarray of shape (T, n_support)
+        Signed dual coefficients of the T binary tasks.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient in any task.
+    intercept_ : ndarray of shape (T,)
+    objective_, dual_gap_ : float, or ndarray of shape (T,) for problems solved separately
+        Value of the problem, and its distance from the best lower bound proved.
+    n_iter_ : int
+    converged_ : bool
+        Whether every problem reached ``tol``.
+    history_ : list of dict
+        Rows with iteration, time, objective, gap, relative_gap, weights.
     """
 
-    tol: float
-    max_iter: int
-    max_time: float | None
-    n_jobs: int | None
-    verbose: Any
-    callback: Any
-    checkpoint: Any
-    warm_start: bool
+    kernels: Any = None
+    _: KW_ONLY
+    normalize: Any = None
+    psd: str = "raise"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    memory: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: Any = False
+    callback: Any = None
+
+    warm_start = False  # for estimators without the parameter
     _keep_interrupted = True  # whether Ctrl-C leaves a model; if not, it is passed on
-    _more_than_numbers: tuple[str, ...] = ()  # parameters with a float for default that may be something else
+    _more_than_numbers: ClassVar[tuple[str, ...]] = ()  # parameters whose default is a float, but that may be more
     _state = attributes(
         *("objective_", "dual_gap_", "history_", "n_iter_", "converged_", "n_kernels_"),
         support_=positions("support", below="samples"),
@@ -175,12 +232,12 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
 
     def _check_numbers(self) -> None:
         """Parameters whose default is a float must be finite (p need not be), ``max_iter`` whole."""
-        for name, parameter in inspect.signature(type(self)).parameters.items():
-            value = getattr(self, name)
-            if not isinstance(parameter.default, float) or name in self._more_than_numbers:
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if not isinstance(field.default, float) or name in self._more_than_numbers:
                 continue
             if not is_number(value) or (name != "p" and np.isinf(value)):
-                raise ValueError(f"{name}={value!r} must be a number, such as the default {parameter.default!r}.")
+                raise ValueError(f"{name}={value!r} must be a number, such as the default {field.default!r}.")
             if name == "C" and value > LARGEST:
                 raise ValueError(f"C={float(value):g} is beyond {LARGEST:g}, where sums overflow: scale the kernels.")
         if not isinstance(self.n_jobs, (numbers.Integral, NoneType)) or self.n_jobs == 0:

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
 from multikernel.estimators.base import SHARE_OF_TIME
 from multikernel.estimators.inputs import check_splits
+from multikernel.estimators.parameters import CrossValidated, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
@@ -22,7 +23,8 @@ from multikernel.runtime.warnings import warn_user
 
 
 @register("best", title="Best single kernel SVM", grid={"C": C_GRID}, order=3)
-class BestKernelClassifier(OneKernelClassifier):
+@estimator
+class BestKernelClassifier(CrossValidated, OneKernelClassifier):
     """SVM on the one kernel that scores best in cross-validation on the training data.
 
     Each kernel alone is scored by ``cv``-fold cross-validation of the SVM
@@ -34,10 +36,6 @@ class BestKernelClassifier(OneKernelClassifier):
 
     Parameters
     ----------
-    kernels, C, multi_class, class_weight, normalize, psd
-        As for :class:`~multikernel.KernelAverageClassifier`.
-    tol, max_iter, max_time, memory, n_jobs, verbose, callback, checkpoint, warm_start
-        As for :class:`~multikernel.KernelAverageClassifier`.
     cv : int, splitter or iterable
         Folds that choose the kernel, as in scikit-learn.
     scoring : str, callable or None
@@ -50,11 +48,9 @@ class BestKernelClassifier(OneKernelClassifier):
     best_index_ : int
         Position of the chosen kernel.
     kernel_scores_ : ndarray of shape (F,)
-        Mean cross-validated score of each kernel; -inf for those that were not reached when time ran out.
+        Mean cross-validated score of each kernel; -inf for kernels that were not reached when time ran out.
     weights_ : ndarray of shape (F,)
         1 for the chosen kernel, 0 for the others.
-
-    The other attributes are those of :class:`~multikernel.KernelAverageClassifier`.
 
     Examples
     --------
@@ -68,49 +64,10 @@ class BestKernelClassifier(OneKernelClassifier):
     'petals'
     """
 
+    C: float = 1.0
+
     scores_kernels = True  # comparisons use the scores of its own validation
     _state = attributes("kernel_scores_", "_complete", best_index_=positions(below="kernels"))
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        C: float = 1.0,
-        *,
-        cv: Any = 5,
-        scoring: Any = None,
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.C = C
-        self.cv = cv
-        self.scoring = scoring
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
 
     def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
         self.kernel_scores_ = np.full(stack.n_kernels, -np.inf)

@@ -7,12 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 try:
-    from sklearn.callback import CallbackSupportMixin as CallbackSupport
     from sklearn.callback import with_callbacks
 except ImportError:  # scikit-learn before 1.9
-
-    class CallbackSupport:  # type: ignore[no-redef]
-        """Stand-in without callbacks."""
 
     def with_callbacks(method):
         """Stand-in that leaves the method as it is."""

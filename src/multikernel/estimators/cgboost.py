@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from multikernel.estimators.base import intercept_of
 from multikernel.estimators.classifier import count_kernels
+from multikernel.estimators.parameters import estimator
 from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
@@ -24,6 +25,7 @@ C_GRID = (1e-3, 1e-2, 0.1, 1.0, 10.0)
 
 
 @register("cg-boost", title="CG-Boost", grid={"C": C_GRID}, order=42)
+@estimator
 class CGBoostClassifier(ExpansionClassifier):
     """A mixture of kernels by column generation: CG-Boost [BZB04], as compared in [GN09].
 
@@ -39,58 +41,32 @@ class CGBoostClassifier(ExpansionClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
-        variance, the columns are not.
-        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     C : float
-        Price of an error. The features are as many as samples and kernels together, so smaller values than for an SVM
-        are worth trying.
-    class_weight : dict, "balanced" or None
-        Factor of C for each class.
-    normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.gram.Normalization`.
+        Price of an error. Every kernel has a feature per sample, so values smaller than for an SVM are worth trying.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite. The problem is convex with any symmetric
         kernel, so "ignore" is safe here.
-    tol : float
-        Relative duality gap at which to stop.
     max_iter : int
-        Largest number of master problems.
-    max_time : float, optional
-        Seconds for the whole fit.
+        Maximum number of master problems.
     memory : int or str, optional
-        Budget for kernels, in bytes or as "2GB". The master problem itself needs one matrix of shape (n, n).
-    random_state : int, optional
-        Not used: the method is deterministic. It is here because all estimators have it.
+        Memory budget for kernels, in bytes or as "2GB". The master problem itself needs one matrix of shape (n, n).
     n_jobs : int, optional
         Not used: the tasks of a master problem take all cores. It is here because all estimators have it.
-    verbose : bool
-        Show a progress bar.
-    callback : callable, optional
-        Called with each row of ``history_`` as it comes; a true value stops the fit.
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
         Share of each kernel in the norms of the coefficients, ‖a_j‖ / Σ_l ‖a_l‖ over all tasks. They describe the
         solution; ``dual_coef_`` has all there is to it.
-    kernel_names_ : ndarray of shape (F,)
-    n_kernels_ : int
-        Kernels with a weight above 1e-8 of the largest.
-    classes_ : ndarray of shape (M,)
     dual_coef_ : ndarray of shape (F, T, n_support)
         a_j of the T tasks. The decision function is Σ_j K_j(x, support) @ dual_coef_[j].T + intercept_.
     support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient: all of them, as a rule.
-    intercept_ : ndarray of shape (T,)
+        Training samples with a coefficient: usually all of them.
     objective_, dual_gap_ : float
         Sum over the tasks of the objective above, and the absolute duality gap that bounds its distance from the
         optimum with all kernels: tasks share the kernels that have joined, so they are judged together.
     n_iter_ : int
-        Master problems.
-    converged_ : bool
-        Whether ``tol`` was reached.
+        Number of master problems.
     history_ : list of dict
         Rows with iteration, time, objective, gap, relative_gap, weights: one for the kernels that have joined.
 
@@ -108,36 +84,7 @@ class CGBoostClassifier(ExpansionClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        C: float = 1.0,
-        *,
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-    ):
-        self.kernels = kernels
-        self.C = C
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    C: float = 1.0
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[ColumnProblem]:
         needed, budget = 8 * len(stack) ** 2, parse_memory(self.memory)

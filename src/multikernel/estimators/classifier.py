@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from multikernel.estimators.base import NEGLIGIBLE, KernelMachine, Prepared, count_kernels, finite, sane_weights
 from multikernel.estimators.callbacks import with_callbacks
+from multikernel.estimators.parameters import estimator
+from multikernel.estimators.sklearn_bases import ClassifierMixin
 from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
 from multikernel.gram import GramStack
 from multikernel.io.state import Labels, attributes
 
-__all__ = ["NEGLIGIBLE", "KernelSVMClassifier", "Prepared", "count_kernels"]
+__all__ = ["NEGLIGIBLE", "BinaryTasksClassifier", "KernelSVMClassifier", "Prepared", "count_kernels"]
 
 
+@estimator
 class KernelSVMClassifier(ClassifierMixin, KernelMachine):
     """Base class: a classifier made of binary SVM problems on combined kernels.
 
     A subclass says what its problems are (``_problems``), how one is solved (``_solve``), and how the kernels are
     combined at prediction (``_combination``).
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Factor of C for each class.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (M,)
     """
 
-    C: Any
-    multi_class: str
-    class_weight: Any
+    _: KW_ONLY
+    class_weight: Any = None
+
+    multi_class = "ovr"  # for classifiers that solve one problem for all classes, with one score per class
     _state = attributes(classes_=Labels("classes", text=False))
 
     def _sizes(self) -> dict[str, int]:
@@ -69,11 +82,6 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
     def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
         """What the problems are made of: the normalised kernels."""
         return self._normalized(stack)
-
-    def _check_parameters(self) -> None:
-        if self.multi_class not in MULTI_CLASS:
-            raise ValueError(f'multi_class={self.multi_class!r} is not known: use "ovr" or "ovo".')
-        super()._check_parameters()
 
     def _tasks(self, y: Any) -> Tasks:
         check_classification_targets(y)
@@ -123,3 +131,22 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
         """
         shares = self._contributions(X)
         return shares[:, :, 0] if len(self.classes_) == 2 else shares
+
+
+@estimator
+class BinaryTasksClassifier(KernelSVMClassifier):
+    """Base class: several classes make several binary tasks.
+
+    Parameters
+    ----------
+    multi_class : {"ovr", "ovo"}
+        One task per class against the rest, or one per pair of classes.
+    """
+
+    _: KW_ONLY
+    multi_class: str = "ovr"
+
+    def _check_parameters(self) -> None:
+        if self.multi_class not in MULTI_CLASS:
+            raise ValueError(f'multi_class={self.multi_class!r} is not known: use "ovr" or "ovo".')
+        super()._check_parameters()

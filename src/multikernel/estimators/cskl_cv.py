@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from sklearn.utils.metaestimators import _safe_split
 
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.base import SHARE_OF_TIME
-from multikernel.estimators.cskl import CSKLClassifier
+from multikernel.estimators.cskl import CappedWeightsClassifier, CSKLClassifier
 from multikernel.estimators.inputs import check_splits
+from multikernel.estimators.parameters import CrossValidated, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.io.state import attributes
 from multikernel.runtime.clock import OutOfTime, left, time_limit
@@ -21,7 +23,8 @@ from multikernel.runtime.warnings import warn_user
 
 
 @register("cskl-cv", title="CSKL, t by cross-validation", grid={"C": C_GRID}, order=15)
-class CSKLClassifierCV(CSKLClassifier):
+@estimator
+class CSKLClassifierCV(CrossValidated, Resumable, CappedWeightsClassifier):
     """Controlled sparsity kernel learning with t chosen by cross-validation.
 
     On the training part of each fold the path over t is solved with warm starts, as by
@@ -31,16 +34,11 @@ class CSKLClassifierCV(CSKLClassifier):
     ----------
     ts : array-like, optional
         Values of t to try; by default all whole ones from 1 to F.
-    cv : int, splitter or iterable of (train, test)
-        Folds, as in scikit-learn; one given split is ``[(train, test)]``.
-    scoring : str, callable or None
-        Score on held-out folds; accuracy by default.
-    kernels, C, nu, exact, solver, weights, multi_class, class_weight, normalize, psd, tol, max_iter, memory
-        As for :class:`~multikernel.CSKLClassifier`.
-    solver_options, max_time, random_state, n_jobs, verbose, callback, checkpoint
-        As for :class:`~multikernel.CSKLClassifier`; verbose, callback and checkpoint are for the last fit, max_time
-        is for all fits together. Folds may take 80 % of it: then those count that are complete. With exact=True each
-        of their fits takes no more than its share.
+    max_time : float, optional
+        Time limit for all fits together, in seconds. The folds may take 80 % of it; after that only complete folds
+        count. With ``exact=True`` each of their fits takes no more than its share.
+    verbose : bool
+        Whether to show a progress bar of the final fit.
 
     Attributes
     ----------
@@ -53,8 +51,6 @@ class CSKLClassifierCV(CSKLClassifier):
         Mean score over the folds.
     split_scores_ : ndarray of shape (n_splits, V)
 
-    The other attributes are those of :class:`~multikernel.CSKLClassifier`, for the last fit.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -66,60 +62,15 @@ class CSKLClassifierCV(CSKLClassifier):
     ([1.0, 2.0, 3.0, 4.0], True)
     """
 
+    ts: Any = None
+    C: float = 1.0
+    nu: float | None = None
+    exact: bool = False
+    solver: str = "auto"
+    _: KW_ONLY
+    solver_options: dict[str, Any] | None = None
+
     _state = attributes("ts_", "split_scores_", "scores_", "best_score_")
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        ts: Any = None,
-        C: float = 1.0,
-        nu: float | None = None,
-        exact: bool = False,
-        solver: str = "auto",
-        *,
-        cv: Any = 5,
-        scoring: Any = None,
-        weights: str = "shared",
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        solver_options: dict[str, Any] | None = None,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-    ):
-        self.kernels = kernels
-        self.ts = ts
-        self.C = C
-        self.nu = nu
-        self.exact = exact
-        self.solver = solver
-        self.cv = cv
-        self.scoring = scoring
-        self.weights = weights
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver_options = solver_options
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-
-    warm_start = False  # the path has its own
 
     def _wanted_t(self) -> Any:
         return getattr(self, "t_", None)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import finite, intercept_of
 from multikernel.estimators.classifier import KernelSVMClassifier, Prepared
+from multikernel.estimators.parameters import estimator
+from multikernel.estimators.sklearn_bases import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
 from multikernel.gram.combination import combined_scores
@@ -27,14 +28,56 @@ from multikernel.solvers.fisher.catalogue import FDA_SOLVERS, solve_fda
 NORMALIZE = ("center", "trace")
 
 
+@estimator
 class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelSVMClassifier):
     """Base class: discriminants on the combined kernel, and the nearest centroid in their space.
 
-    A subclass says which p and λ to use (``_setting``).
+    A subclass says which p and λ to use (``_setting``). The solver is described here and declared by subclasses.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        The kernels to combine. ``None``: linear and RBF kernels on all columns. "precomputed": X holds the kernels,
+        shape (n, n, F), or is a Gram stack.
+    solver : {"auto", "newton", "sip", "sip-taylor", "closed-form"}
+        All solve the same problem. "newton": quadratic models of the objective, which is what "auto" takes. "sip":
+        the paper's semi-infinite program, by cutting planes, with a linear program for p = 1 and the exact norm as
+        power cones for p > 1; "sip-taylor" expands the norm as the paper does. "closed-form": a linear system in turn
+        with weights in closed form, fast for large p, slow towards p = 1.
+    normalize : str, sequence, dict or None
+        Normalisation of the kernels, fitted on the training data. By default they are centred in feature space and
+        scaled to unit trace, as in the paper; see :class:`~multikernel.gram.Normalization`.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, factors of ``sample_weight``.
+    max_iter : int
+        Maximum number of iterations of the solver.
+    memory : int or str, optional
+        Memory budget for kernels, in bytes or as "2GB". Kernels with explicit features (linear, ``Nystroem``,
+        ``RandomFourier``) are solved in the space of the features when that is smaller than n.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights β.
+    dual_coef_ : ndarray of shape (c, n_support)
+        Coefficients of the discriminants, ``(K + λI)⁻¹H`` transposed: those of the paper divided by 2λ. With weights
+        of samples, S = diag(s): ``(SK + λI)⁻¹SH``.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient: usually all of them.
+    centroids_ : ndarray of shape (M, c)
+        Means of the classes in the discriminant space.
+    intercept_ : ndarray of shape (1,) or (M,)
+        What ``decision_function`` adds to inner products with centroids, or to the projection for two classes.
+    objective_, dual_gap_ : float
+        Min over a of the objective above at ``weights_``, which is negative, and how far it can be from the maximum.
     """
 
-    multi_class = "ovr"  # one problem holds all classes
-    solver: str
+    _: KW_ONLY
+    normalize: Any = NORMALIZE
+    tol: float = 1e-4
+    max_iter: int = 500
+
+    solver = "auto"
     _state = attributes(centroids_=reals("classes", "tasks"), weights_=reals("kernels"))
 
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from sklearn.utils.metaestimators import _safe_split
 
 from multikernel.estimators.base import SHARE_OF_TIME
 from multikernel.estimators.fisher import MKFDAClassifier
-from multikernel.estimators.fisher_base import NORMALIZE, FisherClassifier
+from multikernel.estimators.fisher_base import FisherClassifier
 from multikernel.estimators.fisher_grid import GridRun, HeldOut, progress
 from multikernel.estimators.inputs import check_splits
+from multikernel.estimators.parameters import CrossValidated, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.io.state import REAL, attributes
 from multikernel.runtime.clock import OutOfTime, left, time_limit
@@ -30,7 +32,8 @@ CRITERIA = ("cv", "loo")
 
 
 @register("mkfda-cv", title="MK-FDA, p and λ by leave-one-out", params={"criterion": "loo"}, order=22)
-class MKFDAClassifierCV(FisherClassifier):
+@estimator
+class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
     """ℓp-norm multiple kernel Fisher discriminant analysis with p and λ chosen on a grid.
 
     Every point of the grid is solved and certified like a fit of :class:`~multikernel.MKFDAClassifier`, but kernels
@@ -39,8 +42,6 @@ class MKFDAClassifierCV(FisherClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        As for :class:`~multikernel.MKFDAClassifier`.
     ps : sequence of float
         Norms to try; by default the paper's twelve, from 1 to 10⁶, which stands for infinity.
     regs : sequence of float
@@ -49,18 +50,16 @@ class MKFDAClassifierCV(FisherClassifier):
         "cv": the mean score on held-out folds. "loo": the accuracy on each training sample when it is left out, in
         closed form: centred anew without it, with the kernel weights of all samples, so it is a little optimistic. A
         sample leaves with all its weight, and counts with it.
-    cv : int, splitter or iterable of (train, test)
-        Folds, as in scikit-learn; one given split is ``[(train, test)]``.
     scoring : str, callable or None
         Score on held-out folds; accuracy by default. Not for ``criterion="loo"``.
+    max_time : float, optional
+        Time limit for all fits together, in seconds. The grid may take 80 % of it; after that the best of the points
+        scored counts.
     n_jobs : int, optional
-        Threads over values of λ, one core each; by default as many as there are cores, which linear algebra takes in
-        any case.
-    solver, normalize, class_weight, psd, tol, max_iter, max_time, memory, random_state, callback, checkpoint
-        As for :class:`~multikernel.MKFDAClassifier`; callback and checkpoint are for the last fit, not for the grid;
-        max_time is for all fits together, of which the grid may take 80 %: then the best of the points scored counts.
+        Number of threads over values of λ, one core each; by default as many as there are cores, which linear algebra
+        takes in any case.
     verbose : bool
-        Show a progress bar over the points of the grid.
+        Whether to show a progress bar over the points of the grid.
 
     Attributes
     ----------
@@ -74,8 +73,9 @@ class MKFDAClassifierCV(FisherClassifier):
         Kernel weights at each point: how they get sparse as p falls.
     grid_gaps_ : ndarray of shape (n_splits, len(ps), len(regs))
         Relative duality gaps.
-
-    The other attributes are those of :class:`~multikernel.MKFDAClassifier`, for the last fit.
+    objective_, dual_gap_ : float
+        Value of the problem of :class:`~multikernel.MKFDAClassifier` at ``weights_``, which is negative, and how far
+        it can be from the maximum.
 
     See Also
     --------
@@ -93,54 +93,15 @@ class MKFDAClassifierCV(FisherClassifier):
     ((2, 2), True)
     """
 
+    ps: Any = P_GRID
+    regs: Any = REG_GRID
+    _: KW_ONLY
+    criterion: str = "cv"
+    solver: str = "auto"
+
     _state = attributes(
         *("split_scores_", "grid_weights_", "grid_gaps_", "scores_", "best_score_"), p_=REAL, reg_=REAL
     )
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        ps: Any = P_GRID,
-        regs: Any = REG_GRID,
-        *,
-        criterion: str = "cv",
-        cv: Any = 5,
-        scoring: Any = None,
-        solver: str = "auto",
-        normalize: Any = NORMALIZE,
-        class_weight: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-    ):
-        self.kernels = kernels
-        self.ps = ps
-        self.regs = regs
-        self.criterion = criterion
-        self.cv = cv
-        self.scoring = scoring
-        self.solver = solver
-        self.normalize = normalize
-        self.class_weight = class_weight
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-
-    warm_start = False  # the grid has its own
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Choose p and λ, then fit with them; parameters as for :class:`~multikernel.MKFDAClassifier`.

@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.average import C_GRID, PRODUCT_ADVICE
 from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
+from multikernel.estimators.task_weights import TaskWeightsClassifier
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
 from multikernel.gram.checks import check_matrix
@@ -24,11 +26,11 @@ from multikernel.problems.regularizers import as_regularizer
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Result
 from multikernel.solvers.gmkl import spectral_gradient
-from multikernel.svm import CSVM, LabelSVMs
 
 
 @register("gmkl", title="Generalised MKL", grid={"C": C_GRID}, order=60)
-class GMKLClassifier(KernelSVMClassifier):
+@estimator
+class GMKLClassifier(Restartable, TaskWeightsClassifier):
     """SVM on a kernel with learnt parameters: a weighted sum, a product of powers, or a combination of your own.
 
     It minimises over parameters d >= 0
@@ -48,9 +50,8 @@ class GMKLClassifier(KernelSVMClassifier):
     Parameters
     ----------
     kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: for a product, one RBF kernel for each column, bandwidth the mean distance;
-        otherwise linear and RBF kernels on all columns. The kernels are scaled to unit variance, the columns are
-        not.
+        The kernels to combine. ``None``: for a product, one RBF kernel for each column, bandwidth the mean distance;
+        otherwise linear and RBF kernels on all columns; the kernels are scaled to unit variance, the columns are not.
         "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     combination : {"sum", "product"} or object
         K(d). An object has ``combine(stack, d)``, the kernel, and ``gradient(stack, d, alpha)``, its derivative
@@ -60,61 +61,28 @@ class GMKLClassifier(KernelSVMClassifier):
         :class:`~multikernel.problems.regularizers.Regularizer`.
     reg : float
         Weight of the penalty, positive. The larger, the smaller the parameters.
-    C : float
-        Price of an error.
-    weights : {"shared", "per-class"}
-        With more than two classes: one d for all binary tasks, which minimises the sum of their objectives, or one
-        for each of them.
-    multi_class : {"ovr", "ovo"}
-        One task per class against the rest, or one per pair of classes.
-    class_weight : dict, "balanced" or None
-        Factor of C for each class.
-    normalize : str, list, dict or None
-        Normalisation of the kernels, as in :class:`~multikernel.KernelAverageClassifier`.
     psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite. With "raise" a combination that is not at the
-        start or at the solution is an error, too.
+        What to do about a kernel that is not positive semi-definite. With "raise", a combination that is not, at the
+        start or at the solution, is an error too.
     tol : float
         Where to stop: the relative duality gap, or without a dual bound the stationarity.
     max_iter : int
-        Largest number of directions.
-    max_time : float, optional
-        Seconds for the whole fit.
-    memory : int or str, optional
-        Budget for kernels, in bytes or as "2GB"; beyond it they are computed on the fly.
-    random_state : int, optional
-        Not used: the method is deterministic. It is here because all estimators have it.
-    n_jobs : int, optional
-        Threads over binary tasks with weights of their own.
-    verbose : bool
-        Show a progress bar.
-    callback : callable, optional
-        Called with each row of ``history_`` as it comes; a true value stops the fit.
+        Maximum number of search directions.
     checkpoint : path, optional
-        File that keeps the state of a long fit, to go on after a kill. Objects of your own need a ``repr`` that
-        does not change from process to process.
-    warm_start : bool
-        Start from the solution of the previous fit.
+        File that keeps the state of a long fit, so that it can resume after being killed. Objects of your own need a
+        ``repr`` that does not change from process to process.
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,), or (T, F) with ``weights="per-class"`` and T binary tasks
         The parameters d.
-    kernel_names_ : ndarray of shape (F,)
-    n_kernels_ : int
-        Kernels with a weight above 1e-8 of the largest.
-    classes_ : ndarray of shape (M,)
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient in any task.
     dual_coef_ : ndarray of shape (T, n_support)
         Signed dual coefficients of the T tasks.
-    intercept_ : ndarray of shape (T,)
     objective_, dual_gap_ : float, or ndarray of shape (T,)
         T(d) at the solution, and its absolute duality gap: nan where there is no dual bound.
     stationarity_ : float, or ndarray of shape (T,)
         Largest entry of the projected gradient, in units of the largest parameter and of J, or the relative duality
         gap of the SVM if that is larger.
-    n_iter_ : int
     converged_ : bool
         Whether every duality gap reached ``tol``.
     history_ : list of dict
@@ -133,53 +101,13 @@ class GMKLClassifier(KernelSVMClassifier):
     True
     """
 
+    combination: Any = "sum"
+    regularizer: Any = "l1"
+    reg: float = 1.0
+    C: float = 1.0
+
     _passes = 90
     _state = attributes("stationarity_")
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        combination: Any = "sum",
-        regularizer: Any = "l1",
-        reg: float = 1.0,
-        C: float = 1.0,
-        *,
-        weights: str = "shared",
-        multi_class: str = "ovr",
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.combination = combination
-        self.regularizer = regularizer
-        self.reg = reg
-        self.C = C
-        self.weights = weights
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -189,8 +117,6 @@ class GMKLClassifier(KernelSVMClassifier):
             raise ValueError(
                 f"reg={self.reg!r} must be a positive number: without a penalty the weights are unbounded."
             )
-        if self.weights not in ("shared", "per-class"):
-            raise ValueError(f'weights={self.weights!r} is not known: use "shared" or "per-class".')
 
     def _is_product(self) -> bool:
         return isinstance(self.combination, str) and self.combination == "product"
@@ -206,12 +132,8 @@ class GMKLClassifier(KernelSVMClassifier):
         rule, memory = as_rule(self.combination), parse_memory(self.memory)
         stack = prepared(rule, stack)
         penalty = as_regularizer(self.regularizer)
-        inners: list[Any]
-        if tasks.signs.shape[1] == 1 or self.weights == "per-class":
-            inners = [CSVM(column, self.C, sample_weight=sample_weight) for column in tasks.signs.T]
-        else:
-            inners = [LabelSVMs(tasks.signs, self.C, sample_weight=sample_weight)]
-        problems = [GeneralizedProblem(stack, inner, rule, penalty, self.reg, memory) for inner in inners]
+        svms = self._svms(tasks, sample_weight)
+        problems = [GeneralizedProblem(stack, svm, rule, penalty, self.reg, memory) for svm in svms]
         self._check_definite(problems[0], problems[0].start()[0])
         return problems
 
@@ -236,10 +158,6 @@ class GMKLClassifier(KernelSVMClassifier):
         super()._store(results, intercepts)
         distances = np.array([result.certificate.stationarity for result in results])
         self.stationarity_ = float(distances[0]) if len(results) == 1 else distances
-
-    def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
-        weights = np.array([result.weights for result in results], dtype=np.float64)
-        return weights[0] if len(results) == 1 else weights
 
     def _task_scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)

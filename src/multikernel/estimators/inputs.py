@@ -53,6 +53,7 @@ class KernelInput:
     normalize: Any
     psd: str
     memory: Any
+    checkpoint: Any = None  # for estimators without the parameter
     _family: Any
     _X: Any
     _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
@@ -159,7 +160,7 @@ class KernelInput:
             stack, y = self._stack_of_pairs(X, y)
         else:
             stack, y = self._stack_of_features(X, y)
-        if getattr(self, "checkpoint", None) is not None:
+        if self.checkpoint is not None:
             self._kernels_digest = self._digest_of(stack)
         self.kernel_names_ = np.array(stack.names, dtype=object)
         self._clipped: dict[int, NDArray] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import SHARE_OF_TIME
 from multikernel.estimators.classifier import count_kernels
+from multikernel.estimators.parameters import estimator
 from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
@@ -39,6 +40,7 @@ class HeldOutProblem(MarginProblem):
 
 @register("lp-beta", title="LP-β", params={"C": "cv"}, grid={"nu": NU_GRID}, order=40)
 @register("lp-b", title="LP-B", params={"C": "cv", "shared": False}, grid={"nu": NU_GRID}, order=41)
+@estimator
 class LPBetaClassifier(ExpansionClassifier):
     """One SVM for each kernel, and weights that give their sum the largest soft margin: LP-β and LP-B [GN09].
 
@@ -57,10 +59,6 @@ class LPBetaClassifier(ExpansionClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
-        variance, the columns are not.
-        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     nu : float
         ν in (0, 1]: bound on the share of samples with a margin below ρ. Small values look at the worst samples, 1 at
         the mean of all.
@@ -75,33 +73,25 @@ class LPBetaClassifier(ExpansionClassifier):
         Folds that the held-out scores come from, as in scikit-learn. Every sample must be held out at least once.
     class_weight : dict, "balanced" or None
         Factor of the sample weights for each class.
-    normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.gram.Normalization`.
-    psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite.
     svm_tol : float
         Relative duality gap at which each SVM stops.
     tol : float
         Relative duality gap at which the linear program stops.
     max_iter : int
-        Largest number of linear programs: each adds margins that the one before violated.
+        Maximum number of linear programs: each adds margins that the one before violated.
     max_time : float, optional
-        Seconds for the whole fit. Kernels whose SVMs were not reached get no weight.
-    memory : int or str, optional
-        Budget for kernels, in bytes or as "2GB"; beyond it they are computed on the fly.
+        Time limit for the whole fit, in seconds. Kernels whose SVMs were not reached get no weight.
     random_state : int, optional
         Not used: folds are those of ``cv``. It is here because all estimators have it.
     n_jobs : int, optional
         Not used: the SVMs of a kernel's folds and classes take all cores. It is here because all estimators have it.
-    verbose : bool
-        Show a progress bar.
     callback : callable, optional
-        Called with each row of ``history_`` as it comes; a true value stops the linear programs.
+        Called with each row of ``history_`` as it is added; a true return value stops the linear programs.
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,), or (T, F) with ``shared=False``
-        β, in the simplex; with ``shared=False`` a row a class, one row for two classes.
+        β, in the simplex; with ``shared=False`` one row per class, a single row for two classes.
     margin_ : float
         ρ.
     C_ : ndarray of shape (F,)
@@ -116,21 +106,15 @@ class LPBetaClassifier(ExpansionClassifier):
         Their weighted sum.
     support_ : ndarray of shape (n_support,)
         Training samples with a coefficient in any SVM.
-    kernel_names_ : ndarray of shape (F,)
-    n_kernels_ : int
-        Kernels with a weight above 1e-8 of the largest.
-    classes_ : ndarray of shape (M,)
     objective_, dual_gap_ : float
         Value of the linear program at ``weights_``, and the absolute duality gap that bounds its distance from the
         optimum. They say nothing of the SVMs, whose gaps are ``svm_gap_``.
     svm_gap_ : float
         Largest relative duality gap of the SVMs.
     n_iter_ : int
-        Linear programs.
+        Number of linear programs.
     converged_ : bool
         Whether the linear program reached ``tol``, with all kernels.
-    history_ : list of dict
-        Rows with iteration, time, objective, gap, relative_gap, weights.
 
     Notes
     -----
@@ -156,6 +140,16 @@ class LPBetaClassifier(ExpansionClassifier):
     >>> other = model.reweighted(nu=0.8)  # no SVM is trained for this
     """
 
+    nu: float = 0.5
+    C: Any = 1.0
+    _: KW_ONLY
+    shared: bool = True
+    Cs: Any = C_GRID
+    cv: Any = 5
+    svm_tol: float = 1e-3
+    tol: float = 1e-6
+    max_iter: int = 100
+
     _more_than_numbers = ("C",)
 
     _state = attributes(
@@ -166,47 +160,6 @@ class LPBetaClassifier(ExpansionClassifier):
         _sample_weight=reals("samples", least=0.0),
         _done=flags("kernels"),
     )
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        nu: float = 0.5,
-        C: Any = 1.0,
-        *,
-        shared: bool = True,
-        Cs: Any = C_GRID,
-        cv: Any = 5,
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        svm_tol: float = 1e-3,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-    ):
-        self.kernels = kernels
-        self.nu = nu
-        self.C = C
-        self.shared = shared
-        self.Cs = Cs
-        self.cv = cv
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.svm_tol = svm_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
 
     # -- fit -------------------------------------------------------------------------------------------------
 

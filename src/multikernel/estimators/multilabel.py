@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from inspect import signature
 from typing import Any
 
@@ -18,6 +19,7 @@ from multikernel.estimators.classifier import KernelSVMClassifier, Prepared
 from multikernel.estimators.inputs import check_splits
 from multikernel.estimators.multilabel_labels import is_sets, is_table, one_class_each, parse_labels
 from multikernel.estimators.multilabel_thresholds import CRITERIA, best_threshold, left_out_scores
+from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks, class_scores
 from multikernel.gram import GramStack, parse_memory
@@ -32,7 +34,8 @@ from multikernel.svm import LabelSVMs
 
 @register("ml-mkl", title="ML-MKL, worst class", grid={"C": C_GRID}, order=30)
 @register("ml-mkl-sum", title="ML-MKL, sum", params={"objective": "sum"}, grid={"C": C_GRID}, order=31)
-class MultilabelMKLClassifier(KernelSVMClassifier):
+@estimator
+class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
     """Multi-label multiple kernel learning: one kernel for all labels.
 
     With J_k(p) the optimum of label k's SVM on the kernel Σ_j p_j K_j,
@@ -46,14 +49,8 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
-        variance, the columns are not.
-        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     objective : {"max", "sum"}
         What the kernel is to make small.
-    C : float
-        Price of an error.
     solver : str
         "auto" takes "level" for "max" and "newton" for "sum". For "max": "level", cutting planes of one label at a
         time; "sa-vr", stochastic mirror descent with a memory of every label; "sa", the paper's algorithm;
@@ -68,46 +65,27 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         Folds for ``threshold``.
     class_weight : dict, "balanced" or None
         Factor of C for each class; for tables of labels for the signs −1 and +1, label by label.
-    normalize : str, list, dict or None
-        Normalisation of the kernels, as in :class:`~multikernel.KernelAverageClassifier`.
-    psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite.
-    tol : float
-        Relative duality gap at which to stop.
     max_iter : int
-        Largest number of iterations of the solver: SVMs of one label for "sa" and "sa-vr".
+        Maximum number of iterations of the solver: SVMs of one label for "sa" and "sa-vr".
     solver_options : dict, optional
         More for the solver, such as ``{"eta": 1e-3, "delta": 0.2}`` for "sa", or ``{"stop": "change"}``, which makes
         "sa" end when the average weights settle, as the paper does, and not at a certified gap.
     max_time : float, optional
-        Seconds for the whole fit, but for the final SVMs.
-    memory : int or str, optional
-        Budget for kernels, in bytes or as "2GB"; beyond it they are computed on the fly.
+        Time limit for the whole fit except the final SVMs, in seconds.
     random_state : int, RandomState or None
         Which labels "sa" and "sa-vr" look at.
     n_jobs : int, optional
         Not used: labels are solved on all cores.
-    verbose : bool
-        Show a progress bar.
-    callback : callable, optional
-        Called with each row of ``history_`` as it comes; a true value stops the fit.
-    checkpoint : path, optional
-        File that keeps the state of a long fit, to go on after a kill.
-    warm_start : bool
-        Start from the solution of the previous fit.
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
-        Kernel weights p, of sum one.
+        Kernel weights p, which sum to one.
     label_weights_ : ndarray of shape (M,)
         For "max" the weights γ of the labels that prove the lower bound at the solution: large for the hardest
         labels. For "sum" the same for each. Zero for labels of one class only.
     label_objectives_ : ndarray of shape (M,)
         J_k at the solution.
-    kernel_names_ : ndarray of shape (F,)
-    n_kernels_ : int
-        Kernels with a weight above 1e-8 of the largest.
     classes_ : ndarray of shape (M,)
         Labels: column numbers or names, those in the sets, or the classes of y.
     multilabel_ : bool
@@ -118,14 +96,10 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
         Scores above which a label is predicted.
     dual_coef_ : ndarray of shape (T, n_support)
         Signed dual coefficients; T is 1 for two classes, else M.
-    support_ : ndarray of shape (n_support,)
-    intercept_ : ndarray of shape (T,)
     objective_, dual_gap_ : float
         max_k or Σ_k of J_k at ``weights_``, and its distance from the best lower bound proved.
     n_iter_ : int
-        Solutions judged.
-    converged_ : bool
-    history_ : list of dict
+        Number of solutions judged.
 
     Notes
     -----
@@ -146,7 +120,16 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     True
     """
 
-    multi_class = "ovr"
+    objective: str = "max"
+    C: float = 1.0
+    solver: str = "auto"
+    _: KW_ONLY
+    bias: bool = False
+    threshold: str | None = None
+    cv: Any = 5
+    max_iter: int = 5000
+    solver_options: dict[str, Any] | None = None
+
     _passes = 70
     _state = attributes(
         *("label_weights_", "label_objectives_"),
@@ -159,53 +142,6 @@ class MultilabelMKLClassifier(KernelSVMClassifier):
     def _sizes(self) -> dict[str, int]:
         sizes = {**super()._sizes(), "constant": len(self.constant_labels_)}
         return {**sizes, "tasks": sizes["classes"]} if self.multilabel_ else sizes
-
-    def __init__(
-        self,
-        kernels: Any = None,
-        objective: str = "max",
-        C: float = 1.0,
-        solver: str = "auto",
-        *,
-        bias: bool = False,
-        threshold: str | None = None,
-        cv: Any = 5,
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-3,
-        max_iter: int = 5000,
-        solver_options: dict[str, Any] | None = None,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.objective = objective
-        self.C = C
-        self.solver = solver
-        self.bias = bias
-        self.threshold = threshold
-        self.cv = cv
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver_options = solver_options
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

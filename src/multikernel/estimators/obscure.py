@@ -5,14 +5,16 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import is_number
+from multikernel.estimators.average_loss import AverageLossMachine
 from multikernel.estimators.classifier import KernelSVMClassifier, count_kernels
 from multikernel.estimators.obscure_stream import EVICTION, OnlineLearning
+from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
@@ -28,13 +30,38 @@ C_GRID = (1.0, 10.0, 100.0, 1000.0)
 GRID = {"C": C_GRID, "p": (1.05, 1.25, 1.5)}
 
 
-class GroupNormClassifier(KernelSVMClassifier):
-    """Base class: one multiclass problem on a group norm of w, without a bias."""
+@estimator
+class GroupNormClassifier(AverageLossMachine, KernelSVMClassifier):
+    """Base class: one multiclass problem on a group norm of w, without a bias.
 
-    multi_class = "ovr"  # how scores of M classes are laid out; the problem itself is multiclass
-    lam: float | None
-    cost: Any
-    _passes = 50
+    Parameters
+    ----------
+    cost : array of shape (M, M), optional
+        Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
+    class_weight : dict, "balanced" or None
+        Factor of the sample weights for each class.
+    max_iter : int
+        Maximum number of epochs.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (M, n_support), (1, n_support) for two classes
+        Signed dual coefficients; for two classes those of the difference of the two scores.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient.
+    intercept_ : ndarray of shape (M,) or (1,)
+        Zero.
+    objective_, dual_gap_ : float
+        f(w), and the absolute duality gap that bounds its distance from the optimum.
+    n_iter_ : int
+        Number of epochs.
+    """
+
+    _: KW_ONLY
+    cost: Any = None
+    tol: float = 1e-2
+    max_iter: int = 2000
+
     _state = attributes(_stream=Only(None))
 
     @abstractmethod
@@ -44,18 +71,10 @@ class GroupNormClassifier(KernelSVMClassifier):
     def _sparsity(self) -> float:
         return 0.0
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.lam is None and not self.C > 0:
-            raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
-        if self.lam is not None and not (is_number(self.lam) and 0 < self.lam < np.inf):
-            raise ValueError(f"lam={self.lam!r} must be positive and finite, or None to use C.")
-
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[GroupNormProblem]:
         codes = np.searchsorted(self.classes_, tasks.labels)
         loss = MulticlassHinge(codes, len(self.classes_), sample_weight, self.cost)
-        lam = 1.0 / (self.C * loss.total_weight) if self.lam is None else self.lam
-        p = self._group_norm(stack.n_kernels)
+        lam, p = self._lambda(loss.total_weight), self._group_norm(stack.n_kernels)
         return [GroupNormProblem(stack, loss, lam, p, sparsity=self._sparsity(), memory=parse_memory(self.memory))]
 
     def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
@@ -76,6 +95,7 @@ class GroupNormClassifier(KernelSVMClassifier):
 
 @register("obscure", title="OBSCURE", params={"max_iter": 300}, grid=GRID, order=30)
 @register("obscure-sdca", title="OBSCURE, certified", params={"solver": "sdca"}, grid=GRID, order=31)
+@estimator
 class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     """Multiclass MKL with a (2, p) group norm.
 
@@ -91,14 +111,8 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine. ``None``: linear and RBF kernels on all columns. The kernels are scaled to unit
-        variance, the columns are not.
-        "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
     p : float
         Group norm, 1 < p ≤ 2.
-    C : float
-        Price of an error.
     eta : float
         Step of the online stage, of "obscure" and of ``partial_fit``.
     solver : {"obscure", "pegasos", "sdca"}
@@ -106,64 +120,24 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
         good solution after few epochs, and a proof of it within a percent after some hundred.
         "pegasos" is what the paper compares with. "sdca" alternates dual coordinate ascent with closed-form weights
         and proves gaps of 1e-3 and far below.
-    lam : float, optional
-        λ itself, instead of C.
-    cost : array of shape (M, M), optional
-        Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
     budget : int, optional
         Largest number of support vectors that ``partial_fit`` keeps.
     eviction : {"oldest", "smallest"}
         Which support vector goes when there are too many: the first to come, or that with the smallest coefficients.
         Samples met once, with equal weights, all have coefficients of one size; of those the one goes that the others
         classify with the widest margin [CKS03].
-    class_weight : dict, "balanced" or None
-        Factor of the sample weights for each class.
-    normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on training data; see :class:`~multikernel.gram.Normalization`.
-    psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite.
-    tol : float
-        Relative duality gap at which to stop.
     max_iter : int
-        Largest number of epochs; of alternations for "sdca".
-    max_time : float, optional
-        Seconds for the whole fit.
-    memory : int or str, optional
-        Budget for kernels, in bytes or as "2GB"; beyond it rows are computed when a sample needs them.
-    random_state : int, RandomState or None
-        Order of the samples. The same number gives the same model.
-    n_jobs : int, optional
-        Not used: there is one problem. It is here because all estimators have it.
-    verbose : bool
-        Show a progress bar.
-    callback : callable, optional
-        Called with each row of ``history_`` as it comes; a true value stops the fit.
-    checkpoint : path, optional
-        File that keeps the state of a long fit, to go on after a kill.
-    warm_start : bool
-        Start from the solution of the previous fit.
+        Maximum number of epochs; of alternations for "sdca".
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
         Kernel weights d with ``w_j = d_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j d_j K_j alpha``. At the
         optimum they are implied by the norms of w, ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``.
-    kernel_names_ : ndarray of shape (F,)
-    n_kernels_ : int
-        Kernels with a weight above 1e-8 of the largest.
-    classes_ : ndarray of shape (M,)
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient.
-    dual_coef_ : ndarray of shape (M, n_support), (1, n_support) for two classes
-        Signed dual coefficients; for two classes those of the difference of the two scores.
-    intercept_ : ndarray of shape (M,) or (1,)
-        Zero.
     objective_, dual_gap_ : float
         f(w), and the absolute duality gap that bounds its distance from the optimum. ``nan`` after ``partial_fit``.
     n_iter_ : int
-        Epochs, or alternations.
-    converged_ : bool
-        Whether ``tol`` was reached.
+        Number of epochs, or of alternations.
     history_ : list of dict
         Rows with iteration, time, objective, gap, relative_gap, weights; epoch, stage, radius (the bound R on ‖w*‖),
         step, nearness (the distance to the optimum, in units of R, that steps are made for), updates and mistakes for
@@ -186,54 +160,13 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        p: float = 1.25,
-        C: float = 1.0,
-        eta: float = 2.0,
-        solver: str = "obscure",
-        *,
-        lam: float | None = None,
-        cost: Any = None,
-        budget: int | None = None,
-        eviction: str = "oldest",
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-2,
-        max_iter: int = 2000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.p = p
-        self.C = C
-        self.eta = eta
-        self.solver = solver
-        self.lam = lam
-        self.cost = cost
-        self.budget = budget
-        self.eviction = eviction
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
+    p: float = 1.25
+    C: float = 1.0
+    eta: float = 2.0
+    solver: str = "obscure"
+    _: KW_ONLY
+    budget: int | None = None
+    eviction: str = "oldest"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

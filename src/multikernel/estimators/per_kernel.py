@@ -26,9 +26,6 @@ class ExpansionClassifier(KernelSVMClassifier):
     A subclass says what v is (``_factors``).
     """
 
-    multi_class = "ovr"
-    checkpoint = None
-    warm_start = False
     _state = attributes(dual_coef_=reals("kernels", "tasks", "support"))
 
     @abstractmethod

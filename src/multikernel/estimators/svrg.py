@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.svrg_base import SmoothMKL
 from multikernel.estimators.tasks import Tasks
@@ -28,6 +30,7 @@ def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
 
 
 @register("svrg", title="SVRG-MKL", grid={"C": (1.0, 10.0, 100.0), "p": (1.1, 1.5, 2.0)}, order=32)
+@estimator
 class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
     r"""ℓp-norm MKL with a smooth loss.
 
@@ -48,42 +51,10 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine, as for :class:`ObscureClassifier`. Linear kernels and :class:`~multikernel.kernels.Nystroem`
-        or :class:`~multikernel.kernels.RandomFourier` ones have explicit features: if all have, w is a vector and
-        nothing of size n² is made.
-    p : float
-        Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
-    C : float
-        Price of an error.
     loss : {"logistic", "squared_hinge", "smoothed_hinge"}
         The loss.
-    solver : {"auto", "svrg", "paper", "lbfgs", "newton"}
-        "auto": variance-reduced epochs, each improved by a search among the last moves; Newton steps where epochs
-        would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
-        steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic. "newton":
-        Newton steps from the start, for up to some thousand samples.
     smoothing : float
         γ of the smoothed hinge.
-    lam : float, optional
-        λ itself, instead of C.
-    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint
-        As for :class:`ObscureClassifier`.
-    warm_start
-        As for :class:`ObscureClassifier`.
-    max_iter : int
-        Largest number of epochs; of iterations for "lbfgs" and "newton".
-
-    Attributes
-    ----------
-    weights_ : ndarray of shape (F,)
-        Kernel weights d, so that scores are ``Σ_j d_j K_j alpha``.
-    objective_, dual_gap_ : float
-        g(w, d), and the absolute duality gap that bounds its distance from the optimum.
-    kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, n_iter_, converged_
-        As for :class:`ObscureClassifier`; ``n_iter_`` counts epochs and Newton steps.
-    history_ : list of dict
-        Rows with iteration, time, objective, gap, relative_gap, weights, epoch, and passes over the samples.
 
     Examples
     --------
@@ -99,53 +70,11 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
     array([[1., 0., 0.]])
     """
 
-    _losses = ("logistic", "squared_hinge", "smoothed_hinge")
-    multi_class = "ovr"  # how scores of M classes are laid out; the problem itself is one for all
+    loss: str = "logistic"
+    _: KW_ONLY
+    smoothing: float = 1.0
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        p: float = 1.5,
-        C: float = 1.0,
-        loss: str = "logistic",
-        solver: str = "auto",
-        *,
-        smoothing: float = 1.0,
-        lam: float | None = None,
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.p = p
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.smoothing = smoothing
-        self.lam = lam
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
+    _losses = ("logistic", "squared_hinge", "smoothed_hinge")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar
 
 import numpy as np
 
-from multikernel.estimators.base import KernelMachine, is_number
+from multikernel.estimators.average_loss import AverageLossMachine
+from multikernel.estimators.parameters import estimator
 from multikernel.gram import GramStack, parse_memory
 from multikernel.problems.losses.smooth import SmoothLoss
 from multikernel.problems.svrg import SmoothProblem
@@ -25,34 +27,64 @@ SOLVERS: dict[str, Callable[..., None]] = {
 }
 
 
-class SmoothMKL(KernelMachine):
-    """Base class: one problem [AOJS16, eq. (1)] for all scores, with a loss that a subclass chooses."""
+@estimator
+class SmoothMKL(AverageLossMachine):
+    """Base class: one problem [AOJS16, eq. (1)] for all scores, with a loss that a subclass chooses.
 
-    p: float
-    C: float
-    lam: float | None
-    loss: str
-    solver: str
-    random_state: Any
-    _passes = 50
-    _losses: Sequence[str] = ()  # what ``loss`` may be
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        The kernels to combine. ``None``: linear and RBF kernels on all columns; the kernels are scaled to unit
+        variance, the columns are not. "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack. Linear
+        kernels, :class:`~multikernel.kernels.Nystroem` and :class:`~multikernel.kernels.RandomFourier` have explicit
+        features: if all kernels do, w is a vector and nothing of size n² is made.
+    p : float
+        Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
+    loss : str
+        The loss.
+    solver : {"auto", "svrg", "paper", "lbfgs", "newton"}
+        "auto": variance-reduced epochs, each improved by a search among the last moves; Newton steps where epochs
+        would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
+        steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic. "newton":
+        Newton steps from the start, for up to some thousand samples.
+    max_iter : int
+        Maximum number of epochs; of iterations for "lbfgs" and "newton".
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights d, so that scores are ``Σ_j d_j K_j alpha``.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient.
+    objective_, dual_gap_ : float
+        g(w, d), and the absolute duality gap that bounds its distance from the optimum.
+    n_iter_ : int
+        Number of epochs and Newton steps.
+    history_ : list of dict
+        Rows with iteration, time, objective, gap, relative_gap, weights, epoch, and passes over the samples.
+    """
+
+    p: float = 1.5
+    C: float = 1.0
+    loss: str = ""
+    solver: str = "auto"
+    _: KW_ONLY
+    tol: float = 1e-4
+
+    _losses: ClassVar[Sequence[str]] = ()  # what ``loss`` may be
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not self.p >= 1.0:
             raise ValueError(f"p={self.p!r} must be at least 1: it is the norm of the kernel weights.")
-        if self.lam is None and not self.C > 0:
-            raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
-        if self.lam is not None and not (is_number(self.lam) and 0 < self.lam < np.inf):
-            raise ValueError(f"lam={self.lam!r} must be positive and finite, or None to use C.")
         if self.loss not in self._losses:
             raise ValueError(f"loss={self.loss!r} is not known: use one of {', '.join(map(repr, self._losses))}.")
         if self.solver not in SOLVERS:
             raise ValueError(f"solver={self.solver!r} is not known: use one of {', '.join(map(repr, SOLVERS))}.")
 
     def _problem(self, stack: GramStack, loss: SmoothLoss) -> SmoothProblem:
-        lam = 1.0 / (self.C * loss.total_weight) if self.lam is None else self.lam
-        return SmoothProblem(stack, loss, lam, self.p, memory=parse_memory(self.memory))
+        lam, memory = self._lambda(loss.total_weight), parse_memory(self.memory)
+        return SmoothProblem(stack, loss, lam, self.p, memory=memory)
 
     def _solve(self, problem: SmoothProblem, monitor: Any, start: Any) -> None:
         if start is not None and np.ndim(start[1]) == 3:  # a checkpoint of "paper": it goes on from the best weights

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
 
 from multikernel.estimators.base import Prepared, finite
 from multikernel.estimators.callbacks import with_callbacks
+from multikernel.estimators.parameters import estimator
+from multikernel.estimators.sklearn_bases import RegressorMixin
 from multikernel.estimators.svrg_base import SmoothMKL
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
@@ -19,6 +21,7 @@ from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.monitor import Result
 
 
+@estimator
 class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
     r"""ℓp-norm multiple kernel regression: the problem of :class:`SVRGMKLClassifier` with losses for numbers.
 
@@ -38,24 +41,12 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine, as for :class:`SVRGMKLClassifier`.
-    p : float
-        Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
-    C : float
-        Price of an error.
     loss : {"squared", "huber"}
         The loss.
-    solver : {"auto", "svrg", "paper", "lbfgs", "newton"}
-        As for :class:`SVRGMKLClassifier`.
     delta : float
         Where the Huber loss begins to grow linearly, in units of y.
     fit_intercept : bool
         Whether there is a b; if not it is zero.
-    lam : float, optional
-        λ itself, instead of C.
-    normalize, psd, tol, max_iter, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint, warm_start
-        As for :class:`SVRGMKLClassifier`.
 
     Attributes
     ----------
@@ -63,12 +54,8 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
         Kernel weights d, so that predictions are ``Σ_j d_j K_j alpha + b``.
     intercept_ : ndarray of shape (1,)
         The constant b.
-    support_, dual_coef_ : ndarrays of shape (m,) and (1, m)
-        Samples with a coefficient, and alpha of these.
-    objective_, dual_gap_ : float
-        g(w, d), and the absolute duality gap that bounds its distance from the optimum.
-    kernel_names_, n_kernels_, n_iter_, converged_, history_
-        As for :class:`SVRGMKLClassifier`.
+    dual_coef_ : ndarray of shape (1, n_support)
+        alpha of the support samples.
 
     Examples
     --------
@@ -84,52 +71,12 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
     True
     """
 
-    _losses = ("squared", "huber")
+    loss: str = "squared"
+    _: KW_ONLY
+    delta: float = 1.0
+    fit_intercept: bool = True
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        p: float = 1.5,
-        C: float = 1.0,
-        loss: str = "squared",
-        solver: str = "auto",
-        *,
-        delta: float = 1.0,
-        fit_intercept: bool = True,
-        lam: float | None = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.p = p
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.delta = delta
-        self.fit_intercept = fit_intercept
-        self.lam = lam
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
+    _losses = ("squared", "huber")
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):

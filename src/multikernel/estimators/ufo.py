@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 from multikernel.estimators.obscure import C_GRID, GroupNormClassifier
+from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.problems.obscure import GroupNormProblem
 from multikernel.solvers.ufo import ufo, ufo_norm
 
 
 @register("ufo", title="UFO-MKL", params={"max_iter": 300}, grid={"C": C_GRID}, order=32)
+@estimator
 class UFOMKLClassifier(GroupNormClassifier):
     r"""Multiclass MKL with a (2, p) and a (2, 1) group norm [OJ11].
 
@@ -24,34 +27,16 @@ class UFOMKLClassifier(GroupNormClassifier):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        What to combine, as for :class:`ObscureClassifier`.
-    C : float
-        Price of an error.
     a : float
         Factor of the (2, 1) norm; the larger, the fewer kernels.
-    lam : float, optional
-        λ itself, instead of C.
     p : float, optional
         Group norm, 1 < p ≤ 2, instead of the default.
-    cost : array of shape (M, M), optional
-        Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
-    class_weight, normalize, psd, tol, max_time, memory, random_state, n_jobs, verbose, callback, checkpoint
-        As for :class:`ObscureClassifier`.
-    warm_start
-        As for :class:`ObscureClassifier`.
-    max_iter : int
-        Largest number of epochs.
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
         Kernel weights d_j with ``w_j = d_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j d_j K_j alpha``; zero
         for kernels that are left out.
-    kernel_names_, n_kernels_, classes_, support_, dual_coef_, intercept_, objective_, dual_gap_, n_iter_
-        As for :class:`ObscureClassifier`.
-    converged_, history_
-        As for :class:`ObscureClassifier`.
 
     Examples
     --------
@@ -65,48 +50,10 @@ class UFOMKLClassifier(GroupNormClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        C: float = 1.0,
-        a: float = 0.0,
-        *,
-        lam: float | None = None,
-        p: float | None = None,
-        cost: Any = None,
-        class_weight: Any = None,
-        normalize: Any = None,
-        psd: str = "raise",
-        tol: float = 1e-2,
-        max_iter: int = 2000,
-        max_time: float | None = None,
-        memory: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-        callback: Any = None,
-        checkpoint: Any = None,
-        warm_start: bool = False,
-    ):
-        self.kernels = kernels
-        self.C = C
-        self.a = a
-        self.lam = lam
-        self.p = p
-        self.cost = cost
-        self.class_weight = class_weight
-        self.normalize = normalize
-        self.psd = psd
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
+    C: float = 1.0
+    a: float = 0.0
+    _: KW_ONLY
+    p: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
