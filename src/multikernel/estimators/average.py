@@ -45,8 +45,6 @@ class OneKernelClassifier(Restartable, BinaryTasksClassifier):
         Relative duality gap at which each SVM stops.
     max_iter : int
         Maximum number of bursts of each SVM.
-    n_jobs : int, optional
-        Number of threads over binary tasks.
 
     Attributes
     ----------

@@ -21,8 +21,6 @@ class AverageLossMachine(Restartable, KernelMachine):
         λ itself, instead of C.
     random_state : int, RandomState or None
         Order of the samples. The same number gives the same model.
-    n_jobs : int, optional
-        Not used: there is one problem. It is here because all estimators have it.
     """
 
     _: KW_ONLY

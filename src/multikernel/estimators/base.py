@@ -7,7 +7,6 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from types import NoneType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,10 +76,6 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         Time limit for the whole fit, in seconds.
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB"; kernels that exceed it are computed on the fly.
-    random_state : int, optional
-        Not used: the method is deterministic. It is here because all estimators have it.
-    n_jobs : int, optional
-        Number of threads for problems that are solved separately.
     verbose : bool
         Whether to show a progress bar.
     callback : callable, optional
@@ -115,8 +110,6 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     max_iter: int = 1000
     max_time: float | None = None
     memory: Any = None
-    random_state: Any = None
-    n_jobs: int | None = None
     verbose: Any = False
     callback: Any = None
 
@@ -199,7 +192,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         session = Session(
             self.tol,
             max_time=self.max_time,
-            n_jobs=self.n_jobs,
+            n_jobs=getattr(self, "n_jobs", None),  # estimators of one problem have no such parameter
             verbose=self.verbose,
             callback=callback,
             checkpoint=self._checkpoint(tasks.signs, weight),
@@ -221,6 +214,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         if not self.max_iter >= 1:
             raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
         self._check_max_time()
+        self._check_n_jobs()
         if self.callback is not None and not callable(self.callback):
             raise ValueError(
                 f"callback={self.callback!r} must be a function that takes a row of the history, or None."
@@ -229,6 +223,11 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     def _check_max_time(self) -> None:
         if self.max_time is not None and not (is_number(self.max_time) and self.max_time > 0):
             raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
+
+    def _check_n_jobs(self) -> None:
+        n_jobs = getattr(self, "n_jobs", None)
+        if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
+            raise ValueError(f"n_jobs={n_jobs!r} must be a number of threads, -1 for all cores, or None for 1.")
 
     def _check_numbers(self) -> None:
         """Parameters whose default is a float must be finite (p need not be), ``max_iter`` whole."""
@@ -240,8 +239,6 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
                 raise ValueError(f"{name}={value!r} must be a number, such as the default {field.default!r}.")
             if name == "C" and value > LARGEST:
                 raise ValueError(f"C={float(value):g} is beyond {LARGEST:g}, where sums overflow: scale the kernels.")
-        if not isinstance(self.n_jobs, (numbers.Integral, NoneType)) or self.n_jobs == 0:
-            raise ValueError(f"n_jobs={self.n_jobs!r} must be a number of threads, -1 for all cores, or None for 1.")
         if not isinstance(self.max_iter, numbers.Integral):
             raise ValueError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")
 

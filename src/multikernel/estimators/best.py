@@ -40,8 +40,6 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
         Folds that choose the kernel, as in scikit-learn.
     scoring : str, callable or None
         Score that chooses the kernel; accuracy by default.
-    random_state : int, optional
-        Not used: folds are those of ``cv``. It is here because all estimators have it.
 
     Attributes
     ----------

@@ -50,8 +50,6 @@ class CGBoostClassifier(ExpansionClassifier):
         Maximum number of master problems.
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB". The master problem itself needs one matrix of shape (n, n).
-    n_jobs : int, optional
-        Not used: the tasks of a master problem take all cores. It is here because all estimators have it.
 
     Attributes
     ----------

@@ -32,8 +32,6 @@ class MKFDAClassifier(Restartable, FisherClassifier):
         Norm of the weights, at least 1: 1 gives sparse weights, from 1e6 on all weights are 1.
     reg : float
         Regularisation λ. With kernels of unit trace values from 1e-8 to 10 are worth trying.
-    n_jobs : int, optional
-        Not used: one problem holds all classes, and its linear algebra takes the cores that BLAS is given.
     warm_start : bool
         Whether to start from the weights of the previous fit.
 

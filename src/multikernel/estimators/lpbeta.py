@@ -81,10 +81,6 @@ class LPBetaClassifier(ExpansionClassifier):
         Maximum number of linear programs: each adds margins that the one before violated.
     max_time : float, optional
         Time limit for the whole fit, in seconds. Kernels whose SVMs were not reached get no weight.
-    random_state : int, optional
-        Not used: folds are those of ``cv``. It is here because all estimators have it.
-    n_jobs : int, optional
-        Not used: the SVMs of a kernel's folds and classes take all cores. It is here because all estimators have it.
     callback : callable, optional
         Called with each row of ``history_`` as it is added; a true return value stops the linear programs.
 

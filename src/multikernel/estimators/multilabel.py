@@ -74,8 +74,6 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
         Time limit for the whole fit except the final SVMs, in seconds.
     random_state : int, RandomState or None
         Which labels "sa" and "sa-vr" look at.
-    n_jobs : int, optional
-        Not used: labels are solved on all cores.
 
     Attributes
     ----------
@@ -129,6 +127,7 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
     cv: Any = 5
     max_iter: int = 5000
     solver_options: dict[str, Any] | None = None
+    random_state: Any = None
 
     _passes = 70
     _state = attributes(
