@@ -176,6 +176,15 @@ def test_top_labels_are_those_with_the_highest_scores(data):
         fitted.predict_top(X, 9)
 
 
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_contributions_of_kernels_add_up_for_each_label(data, n_labels):
+    X, Y = data
+    fitted = model(solver="level").fit(X, Y[:, :n_labels])
+    shares = fitted.kernel_contributions(X)
+    assert shares.shape == (len(X), len(KERNELS), n_labels)
+    assert_allclose(shares.sum(axis=1) + fitted.intercept_, fitted.decision_function(X), atol=1e-9)
+
+
 @pytest.mark.parametrize("criterion", ["f1", "accuracy"])
 def test_a_threshold_is_the_best_of_all(criterion):
     rng = np.random.default_rng(0)

@@ -32,6 +32,14 @@ def test_docstrings_describe_every_parameter_once_and_positional_ones_in_order(c
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+def test_defaults_are_those_of_the_nearest_class(cls):
+    # dataclasses collect fields base by base: of bases that share ancestors, one can bring back an ancestor's default
+    assert {p.name: p.default for p in inspect.signature(cls).parameters.values()} == {
+        name: getattr(cls, name) for name in inspect.signature(cls).parameters
+    }
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
 def test_docstrings_describe_fitted_attributes_once(cls):
     names = documented(cls, "Attributes")
     assert len(set(names)) == len(names)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.estimators.classifier import BinaryTasksClassifier, KernelSVMClassifier
+from multikernel.estimators.base import KernelMachine
+from multikernel.estimators.classifier import BinaryTasksClassifier
 from multikernel.estimators.parameters import Restartable, described, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
@@ -132,15 +133,10 @@ class KernelAverageClassifier(OneKernelClassifier):
     C: float = 1.0
 
     def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
-        if self.how not in ("mean", "product"):
-            raise ValueError(f'how={self.how!r} is not known: use "mean" or "product".')
+        self._check_choice("how", ("mean", "product"))
         return np.full(stack.n_kernels, 1.0 / stack.n_kernels)
 
     def _combination(self, weights: NDArray) -> Combination:
         return GeometricMean() if self.how == "product" else WeightedSum(weights)
 
-    @available_if(lambda self: self.how != "product")
-    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
-        return super().kernel_contributions(X)
-
-    kernel_contributions.__doc__ = KernelSVMClassifier.kernel_contributions.__doc__
+    kernel_contributions = available_if(lambda self: self.how != "product")(KernelMachine.kernel_contributions)

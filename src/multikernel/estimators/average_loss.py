@@ -32,10 +32,11 @@ class AverageLossMachine(Restartable, KernelMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.lam is None and not self.C > 0:
-            raise ValueError(f"C={self.C!r} must be positive: it is the price of an error, lam = 1 / (C n).")
-        if self.lam is not None and not (is_number(self.lam) and 0 < self.lam < np.inf):
-            raise ValueError(f"lam={self.lam!r} must be positive and finite, or None to use C.")
+        if self.lam is None:
+            self._require("C", self.C > 0, "must be positive: it is the price of an error, lam = 1 / (C n).")
+        else:
+            usable = is_number(self.lam) and 0 < self.lam < np.inf
+            self._require("lam", usable, "must be positive and finite, or None to use C.")
 
     def _lambda(self, total_weight: float) -> float:
         """λ for samples of this total weight."""

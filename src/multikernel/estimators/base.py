@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import numbers
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from multikernel.estimators.callbacks import session_callback
+from multikernel.estimators.callbacks import session_callback, with_callbacks
 from multikernel.estimators.inputs import KernelInput, digest, refuse_masked
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport
@@ -152,8 +152,23 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
 
     # -- fit -------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Prepare, solve and store, with callbacks, the clock and what an earlier fit found."""
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None):
+        """Fit the model; the class docstring has the objective.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
+            Training samples, or the kernels between them.
+        y : array-like of shape (n,)
+            Labels, which are numbers or strings; for regression, the numbers to predict.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each sample, a factor of its loss.
+
+        Returns
+        -------
+        self : object
+        """
         with self._in_time():
             previous = self._previous_solution() if self.warm_start else None
             with grace():
@@ -162,6 +177,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             with session_callback(self, X, y) as callback:
                 starts = _matching(previous, prepared.tasks.signs.shape, prepared.stack.n_kernels)
                 self._run(prepared, starts, callback, problems)
+        return self
 
     @contextlib.contextmanager
     def _in_time(self) -> Iterator[None]:
@@ -179,13 +195,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
                 "or kernels, or kernels with explicit features such as Nystroem(rank=200)."
             ) from None
 
-    def _run(
-        self,
-        prepared: Prepared,
-        previous: Any = None,
-        callback: Any = None,
-        problems: Sequence[Any] | None = None,
-    ):
+    def _run(self, prepared: Prepared, previous: Any = None, callback: Any = None, problems: Any = None) -> None:
         """Solve the problems, from the solution ``previous`` if there is one, and store the result."""
         stack, tasks, weight = prepared.stack, prepared.tasks, prepared.sample_weight
         problems = self._problems(stack, tasks, weight) if problems is None else problems
@@ -209,25 +219,25 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
 
     def _check_parameters(self) -> None:
         self._check_numbers()
-        if not self.tol > 0:
-            raise ValueError(f"tol={self.tol!r} must be positive: it is a relative duality gap, such as 1e-3.")
-        if not self.max_iter >= 1:
-            raise ValueError(f"max_iter={self.max_iter!r} must be at least 1.")
+        self._require("tol", self.tol > 0, "must be positive: it is a relative duality gap, such as 1e-3.")
+        self._require("max_iter", self.max_iter >= 1, "must be at least 1.")
         self._check_max_time()
-        self._check_n_jobs()
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(
-                f"callback={self.callback!r} must be a function that takes a row of the history, or None."
-            )
+        known = self.callback is None or callable(self.callback)
+        self._require("callback", known, "must be a function that takes a row of the history, or None.")
+
+    def _require(self, name: str, holds: bool, words: str) -> None:
+        """Raise an error that names the parameter and its value, unless the condition holds."""
+        if not holds:
+            raise ValueError(f"{name}={getattr(self, name)!r} {words}")
+
+    def _check_choice(self, name: str, choices: Iterable[Any]) -> None:
+        """Raise an error unless the parameter is one of the choices."""
+        known = list(choices)
+        self._require(name, getattr(self, name) in known, f"is not known: use one of {', '.join(map(repr, known))}.")
 
     def _check_max_time(self) -> None:
-        if self.max_time is not None and not (is_number(self.max_time) and self.max_time > 0):
-            raise ValueError(f"max_time={self.max_time!r} must be positive, or None for no limit.")
-
-    def _check_n_jobs(self) -> None:
-        n_jobs = getattr(self, "n_jobs", None)
-        if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
-            raise ValueError(f"n_jobs={n_jobs!r} must be a number of threads, -1 for all cores, or None for 1.")
+        limited = self.max_time is None or (is_number(self.max_time) and self.max_time > 0)
+        self._require("max_time", limited, "must be positive, or None for no limit.")
 
     def _check_numbers(self) -> None:
         """Parameters whose default is a float must be finite (p need not be), ``max_iter`` whole."""
@@ -235,21 +245,21 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             name, value = field.name, getattr(self, field.name)
             if not isinstance(field.default, float) or name in self._more_than_numbers:
                 continue
-            if not is_number(value) or (name != "p" and np.isinf(value)):
-                raise ValueError(f"{name}={value!r} must be a number, such as the default {field.default!r}.")
+            usable = is_number(value) and (name == "p" or not np.isinf(value))
+            self._require(name, usable, f"must be a number, such as the default {field.default!r}.")
             if name == "C" and value > LARGEST:
                 raise ValueError(f"C={float(value):g} is beyond {LARGEST:g}, where sums overflow: scale the kernels.")
-        if not isinstance(self.max_iter, numbers.Integral):
-            raise ValueError(f"max_iter={self.max_iter!r} must be a whole number of at least 1.")
+        whole = isinstance(self.max_iter, numbers.Integral)
+        self._require("max_iter", whole, "must be a whole number of at least 1.")
+        n_jobs = getattr(self, "n_jobs", None)
+        threads = n_jobs is None or (isinstance(n_jobs, numbers.Integral) and n_jobs != 0)
+        self._require("n_jobs", threads, "must be a number of threads, -1 for all cores, or None for 1.")
 
     def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:
-        """Weights of samples as users gave them, ones by default."""
-        if sample_weight is None:
-            return np.ones(len(stack))
+        """The weights of samples that the user gave, ones by default."""
         refuse_masked(sample_weight, "sample_weight")
-        return sane_weights(
-            np.array(_check_sample_weight(sample_weight, np.empty((len(stack), 1)), ensure_non_negative=True))
-        )
+        samples = np.empty((len(stack), 1))
+        return sane_weights(np.array(_check_sample_weight(sample_weight, samples, ensure_non_negative=True)))
 
     def _checkpoint(self, signs: NDArray, weight: NDArray) -> Checkpoint | None:
         if self.checkpoint is None:
@@ -296,6 +306,22 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         if self.weights_.ndim == 2:  # each task has a kernel of its own
             return np.einsum("tf,fmt->mt", self.weights_, stack.apply(self.dual_coef_.T)) + self.intercept_
         return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
+
+    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
+        """What each kernel adds to each decision or prediction.
+
+        Parameters
+        ----------
+        X : as for ``predict``
+
+        Returns
+        -------
+        contributions : ndarray of shape (m, F), or (m, F, T) for T > 1 tasks
+            Summed over the kernels and with ``intercept_`` added, these are predictions, or the scores of the binary
+            tasks: for two classes and for one-vs-rest the decision function itself.
+        """
+        shares = self._contributions(X)
+        return shares[:, :, 0] if shares.shape[2] == 1 else shares
 
     def _contributions(self, X: Any) -> NDArray[np.float64]:
         """What each kernel adds to the scores, shape (m, F, T); ``intercept_`` is not in it."""

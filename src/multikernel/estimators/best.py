@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
 from multikernel.estimators.base import SHARE_OF_TIME
-from multikernel.estimators.inputs import check_splits
+from multikernel.estimators.inputs import folds_of
 from multikernel.estimators.parameters import CrossValidated, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.tasks import Tasks
@@ -68,7 +68,7 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
     _state = attributes("kernel_scores_", "_complete", best_index_=positions(below="kernels"))
 
     def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
-        self.kernel_scores_ = np.full(stack.n_kernels, -np.inf)
+        self.kernel_scores_, self._complete = np.full(stack.n_kernels, -np.inf), True
         try:
             with time_limit(SHARE_OF_TIME * left()):
                 for k in range(stack.n_kernels):
@@ -84,8 +84,7 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
 
     def _score(self, stack: GramStack, labels: NDArray, sample_weight: NDArray) -> float:
         """Mean cross-validated score of one kernel."""
-        from sklearn.metrics import check_scoring
-        from sklearn.model_selection import check_cv
+        from sklearn.metrics import check_scoring  # slow to import
 
         model = KernelAverageClassifier(
             "precomputed", C=self.C, multi_class=self.multi_class, psd="ignore", tol=self.tol, max_iter=self.max_iter
@@ -93,8 +92,7 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
         model._keep_interrupted = False  # a score of half a model would be worse than none
         score = check_scoring(model, self.scoring)
         scores = []
-        folds = check_cv(self._folds(labels), labels, classifier=True).split(labels, labels)
-        for train, test in check_splits(folds, len(labels)):
+        for train, test in folds_of(self._folds(labels), labels, labels):
             if len(np.unique(labels[train])) < 2:
                 raise ValueError(
                     f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "
@@ -116,12 +114,6 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
     def _store(self, results: list[Result], intercepts: Sequence[float]) -> None:
         super()._store(results, intercepts)
         self.converged_ = self.converged_ and self._complete
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
-        self._complete = True
-        return super().fit(X, y, sample_weight)
-
-    fit.__doc__ = OneKernelClassifier.fit.__doc__
 
     def _folds(self, labels: NDArray) -> Any:
         """``cv``, or fewer folds where the smallest class has too few samples for an integer ``cv``."""

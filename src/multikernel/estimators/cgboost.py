@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import intercept_of
-from multikernel.estimators.classifier import count_kernels
+from multikernel.estimators.base import count_kernels, intercept_of
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register

@@ -10,15 +10,12 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from multikernel.estimators.base import NEGLIGIBLE, KernelMachine, Prepared, count_kernels, finite, sane_weights
-from multikernel.estimators.callbacks import with_callbacks
+from multikernel.estimators.base import KernelMachine, Prepared, finite, sane_weights
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import ClassifierMixin
 from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
 from multikernel.gram import GramStack
 from multikernel.io.state import Labels, attributes
-
-__all__ = ["NEGLIGIBLE", "BinaryTasksClassifier", "KernelSVMClassifier", "Prepared", "count_kernels"]
 
 
 @estimator
@@ -51,28 +48,7 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
 
     # -- fit -------------------------------------------------------------------------------------------------
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
-        """Fit the classifier; the class docstring has the objective.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
-            Training samples, or the kernels between them.
-        y : array-like of shape (n,)
-            Labels: numbers or strings.
-        sample_weight : array-like of shape (n,), optional
-            Factor of C for each sample.
-
-        Returns
-        -------
-        self : object
-        """
-        self._fit(X, y, sample_weight)
-        return self
-
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
-        """Validate parameters and data, and build the training kernels."""
         self._check_parameters()
         stack, y = self._given_stack(X, y)
         tasks = self._tasks(y)
@@ -116,22 +92,6 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
-    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
-        """What each kernel adds to each decision.
-
-        Parameters
-        ----------
-        X : as for ``decision_function``
-
-        Returns
-        -------
-        contributions : ndarray of shape (m, F), or (m, F, T) for T binary tasks
-            Summed over the kernels and with ``intercept_`` added, these are the scores of the binary tasks: for
-            two classes and for one-vs-rest the decision function itself.
-        """
-        shares = self._contributions(X)
-        return shares[:, :, 0] if len(self.classes_) == 2 else shares
-
 
 @estimator
 class BinaryTasksClassifier(KernelSVMClassifier):
@@ -150,6 +110,5 @@ class BinaryTasksClassifier(KernelSVMClassifier):
     n_jobs: int | None = None
 
     def _check_parameters(self) -> None:
-        if self.multi_class not in MULTI_CLASS:
-            raise ValueError(f'multi_class={self.multi_class!r} is not known: use "ovr" or "ovo".')
         super()._check_parameters()
+        self._check_choice("multi_class", MULTI_CLASS)

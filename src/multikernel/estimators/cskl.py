@@ -59,9 +59,7 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.solver not in CAPPED_SOLVERS:
-            known = ", ".join(map(repr, CAPPED_SOLVERS))
-            raise ValueError(f"solver={self.solver!r} is not known: use one of {known}.")
+        self._check_choice("solver", CAPPED_SOLVERS)
         self._options()
         self._check_t()
 

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
-from sklearn.utils.metaestimators import _safe_split
 
 from multikernel.estimators.average import C_GRID
 from multikernel.estimators.base import SHARE_OF_TIME
 from multikernel.estimators.cskl import CappedWeightsClassifier, CSKLClassifier
-from multikernel.estimators.inputs import check_splits
+from multikernel.estimators.inputs import cut_fold, folds_of
 from multikernel.estimators.parameters import CrossValidated, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.io.state import attributes
@@ -88,21 +87,18 @@ class CSKLClassifierCV(CrossValidated, Resumable, CappedWeightsClassifier):
 
     def _search(self, X: Any, y: NDArray, sample_weight: Any, n_values: int) -> None:
         """Score the path over t on each fold, as far as time allows, and choose."""
-        from sklearn.metrics import check_scoring  # slow to import, like the other
-        from sklearn.model_selection import check_cv
+        from sklearn.metrics import check_scoring  # slow to import
 
         from multikernel.estimators.path import cskl_path
 
-        splits = check_splits(check_cv(self.cv, y, classifier=True).split(np.zeros(len(y)), y), len(y))
+        splits = folds_of(self.cv, y, y)
         plain, scores = self._plain(), []
         if self.exact and self.max_time is not None:  # a proof may take for ever
             plain.max_time = SHARE_OF_TIME * left() / (len(splits) * n_values)
         try:
             with time_limit(SHARE_OF_TIME * left()):
                 for train, test in splits:
-                    X_train, y_train = _safe_split(plain, X, y, train)
-                    X_test, y_test = _safe_split(plain, X, y, test, train)
-                    weight = None if sample_weight is None else np.asarray(sample_weight)[train]
+                    X_train, y_train, weight, X_test, y_test = cut_fold(plain, X, y, sample_weight, train, test)
                     path = cskl_path(plain, X_train, y_train, t=self.ts, sample_weight=weight)
                     scores.append([float(check_scoring(m, self.scoring)(m, X_test, y_test)) for m in path.estimators])
                     self.ts_ = path.values

@@ -24,7 +24,8 @@ class MKFDAClassifier(Restartable, FisherClassifier):
     discriminants and go to the class with the nearest centroid.
 
     The minimum over a is minus that of ``Σ_k ‖Φw_k − h_k‖² + λ‖w_k‖²``. With weights s of samples a square counts
-    s_i times, and so does a sample in means, traces, class sizes and centroids: whole weights are repeated samples.
+    s_i times, and so does a sample in means, traces, class sizes and centroids: whole weights are repeated samples,
+    with the bandwidths of the samples as they are.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import finite, intercept_of
-from multikernel.estimators.classifier import KernelSVMClassifier, Prepared
+from multikernel.estimators.base import Prepared, finite, intercept_of
+from multikernel.estimators.classifier import KernelSVMClassifier
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from multikernel.estimators.tasks import Tasks
@@ -84,25 +84,6 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _setting(self) -> tuple[float, float]:
         """p and λ."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
-        """Fit kernel weights and discriminants; the class docstring has the objective.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
-            Training samples, or the kernels between them.
-        y : array-like of shape (n,)
-            Labels: numbers or strings.
-        sample_weight : array-like of shape (n,), optional
-            How often each sample counts: whole numbers give the model of samples that are repeated as often, with
-            the bandwidths of the samples as they are.
-
-        Returns
-        -------
-        self : object
-        """
-        return super().fit(X, y, sample_weight)
-
     def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
         """Kernels centred and scaled by weighted statistics, then ``√s_i K_il √s_l``."""
         if (weight == 1.0).all():
@@ -112,8 +93,7 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.solver not in FDA_SOLVERS:
-            raise ValueError(f"solver={self.solver!r} is not known: use one of {', '.join(map(repr, FDA_SOLVERS))}.")
+        self._check_choice("solver", FDA_SOLVERS)
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[FDAProblem]:
         p, reg = self._setting()
@@ -124,13 +104,7 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _solve(self, problem: FDAProblem, monitor: Any, start: Any) -> None:
         solve_fda(problem, monitor, start, self.solver, self.max_iter)
 
-    def _run(
-        self,
-        prepared: Prepared,
-        previous: Any = None,
-        callback: Any = None,
-        problems: Sequence[Any] | None = None,
-    ):
+    def _run(self, prepared: Prepared, previous: Any = None, callback: Any = None, problems: Any = None) -> None:
         """As the base class does, with the paper's sign for the rows that callbacks see."""
         shown = None if callback is None else lambda row: callback(_as_maximum(row))
         super()._run(prepared, previous, shown, problems)
@@ -185,21 +159,9 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
             return finite(projections[:, 0] + self.intercept_[0])
         return finite(class_scores(projections, self.centroids_))
 
-    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
-        """What each kernel adds to each decision; with ``intercept_`` they sum to the decision function.
-
-        Parameters
-        ----------
-        X : as for ``transform``
-
-        Returns
-        -------
-        contributions : ndarray of shape (m, F), or (m, F, M) for more than two classes
-        """
-        check_is_fitted(self)
-        shares = self._test_stack(X).apply(self.dual_coef_.T)
-        shares = np.moveaxis(self.weights_[:, None, None] * shares, 0, 1)  # (m, F, c)
-        return shares[:, :, 0] if len(self.classes_) == 2 else shares @ self.centroids_.T
+    def _contributions(self, X: Any) -> NDArray[np.float64]:
+        shares = super()._contributions(X)
+        return shares if len(self.classes_) == 2 else shares @ self.centroids_.T
 
 
 def _as_maximum(row: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,12 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
-from sklearn.utils.metaestimators import _safe_split
 
 from multikernel.estimators.base import SHARE_OF_TIME
 from multikernel.estimators.fisher import MKFDAClassifier
 from multikernel.estimators.fisher_base import FisherClassifier
 from multikernel.estimators.fisher_grid import GridRun, HeldOut, progress
-from multikernel.estimators.inputs import check_splits
+from multikernel.estimators.inputs import cut_fold, folds_of
 from multikernel.estimators.parameters import CrossValidated, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.io.state import REAL, attributes
@@ -100,9 +99,7 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
     solver: str = "auto"
     n_jobs: int | None = None
 
-    _state = attributes(
-        *("split_scores_", "grid_weights_", "grid_gaps_", "scores_", "best_score_"), p_=REAL, reg_=REAL
-    )
+    _state = attributes("split_scores_", "grid_weights_", "grid_gaps_", "scores_", "best_score_", p_=REAL, reg_=REAL)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
         """Choose p and λ, then fit with them; parameters as for :class:`~multikernel.MKFDAClassifier`.
@@ -126,8 +123,7 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
         return self.p_, self.reg_
 
     def _check_grid(self) -> None:
-        if self.criterion not in CRITERIA:
-            raise ValueError(f'criterion={self.criterion!r} is not known: use "cv" or "loo".')
+        self._check_choice("criterion", CRITERIA)
         if self.criterion == "loo" and self.scoring is not None:
             raise ValueError('criterion="loo" counts correct samples: leave scoring=None, or use criterion="cv".')
         for name, values, least in (("ps", self.ps, 1.0), ("regs", self.regs, np.finfo(float).tiny)):
@@ -147,21 +143,17 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
         return self._solve_grids([(model, prepared, score)], ps, regs)
 
     def _folds(self, X: Any, y: Any, weight: Any, ps: NDArray, regs: NDArray) -> list[GridRun]:
-        from sklearn.model_selection import check_cv  # slow to import, like metrics below
-
         X, y, weight = indexable(X, y, weight)
-        splits = check_cv(self.cv, y, classifier=True).split(X if np.ndim(X) == 2 else y, y)
-        splits = check_splits(splits, len(y))
+        splits = folds_of(self.cv, X if np.ndim(X) == 2 else y, y)
         folds = (self._fold(X, y, weight, train, test) for train, test in splits)
         return self._solve_grids(folds, ps, regs, len(splits))
 
     def _fold(self, X: Any, y: Any, weight: Any, train: NDArray, test: NDArray) -> tuple[Any, Any, Callable]:
-        from sklearn.metrics import check_scoring
+        from sklearn.metrics import check_scoring  # slow to import
 
         model = self._plain()
-        X_train, y_train = _safe_split(model, X, y, train)
-        X_test, y_test = _safe_split(model, X, y, test, train)
-        prepared = model._prepare(X_train, y_train, None if weight is None else np.asarray(weight)[train])
+        X_train, y_train, weight, X_test, y_test = cut_fold(model, X, y, weight, train, test)
+        prepared = model._prepare(X_train, y_train, weight)
         held_out = HeldOut(model, X_test)
         scorer = check_scoring(held_out, self.scoring)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from multikernel.estimators.classifier import Prepared
+from multikernel.estimators.base import Prepared
 from multikernel.estimators.fisher import MKFDAClassifier
 from multikernel.gram import parse_memory
 from multikernel.problems.fisher import FDAProblem, fda_system

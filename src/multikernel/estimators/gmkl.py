@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.average import C_GRID, PRODUCT_ADVICE
-from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.base import KernelMachine
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.task_weights import TaskWeightsClassifier
@@ -113,20 +113,18 @@ class GMKLClassifier(Restartable, TaskWeightsClassifier):
         super()._check_parameters()
         as_rule(self.combination)
         as_regularizer(self.regularizer)
-        if not (np.isfinite(self.reg) and self.reg > 0):
-            raise ValueError(
-                f"reg={self.reg!r} must be a positive number: without a penalty the weights are unbounded."
-            )
+        self._require("reg", self.reg > 0, "must be a positive number: without a penalty the weights are unbounded.")
 
-    def _is_product(self) -> bool:
-        return isinstance(self.combination, str) and self.combination == "product"
+    def _combines_by(self, name: str) -> bool:
+        return isinstance(self.combination, str) and self.combination == name
 
     def _default_kernels(self, n_samples: int, n_features: int) -> list[Kernel]:
-        # a product of features is none: these stay as they are, whatever the number of samples
-        return [RBF(columns=[k]) for k in range(n_features)] if self._is_product() else default_kernels(n_samples)
+        if self._combines_by("product"):  # of RBF kernels, whatever the number of samples: of features it is none
+            return [RBF(columns=[k]) for k in range(n_features)]
+        return default_kernels(n_samples)
 
     def _default_normalization(self) -> str | None:
-        return None if self._is_product() else "variance"
+        return None if self._combines_by("product") else "variance"
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[GeneralizedProblem]:
         rule, memory = as_rule(self.combination), parse_memory(self.memory)
@@ -171,8 +169,4 @@ class GMKLClassifier(Restartable, TaskWeightsClassifier):
         ]
         return np.column_stack(columns) + self.intercept_
 
-    @available_if(lambda self: isinstance(self.combination, str) and self.combination == "sum")
-    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
-        return super().kernel_contributions(X)
-
-    kernel_contributions.__doc__ = KernelSVMClassifier.kernel_contributions.__doc__
+    kernel_contributions = available_if(lambda self: self._combines_by("sum"))(KernelMachine.kernel_contributions)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _num_samples, validate_data
 
 from multikernel.estimators.cost import remark_on_cost
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
@@ -79,9 +80,8 @@ class KernelInput:
             "kernels": len(self.kernel_names_),
             "samples": n_train,
             "support": n_support,
-            "columns": n_train
-            if self._columns is None
-            else n_support,  # of kernels before and while they are normalised
+            # of kernels before and while they are normalised
+            "columns": n_train if self._columns is None else n_support,
         }
 
     def _check_loaded(self) -> None:
@@ -362,10 +362,12 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def check_splits(splits: Iterable[Any], n_samples: int) -> list[tuple[NDArray, NDArray]]:
-    """The (train, test) pairs of ``cv``, after a check that all of them are positions of samples."""
-    checked = []
-    for train, test in splits:
+def folds_of(cv: Any, X: Any, y: Any = None) -> list[tuple[NDArray, NDArray]]:
+    """The (train, test) pairs of ``cv``, stratified by labels y, after a check that all are positions of samples."""
+    from sklearn.model_selection import check_cv  # slow to import
+
+    n_samples, checked = _num_samples(X), []
+    for train, test in check_cv(cv, y, classifier=y is not None).split(X, y):
         for indices in (np.asarray(train), np.asarray(test)):
             if indices.dtype == bool:
                 fits = indices.shape == (n_samples,)
@@ -379,6 +381,12 @@ def check_splits(splits: Iterable[Any], n_samples: int) -> list[tuple[NDArray, N
                 )
         checked.append((np.asarray(train), np.asarray(test)))
     return checked
+
+
+def cut_fold(model: Any, X: Any, y: Any, weight: Any, train: NDArray, test: NDArray) -> tuple[Any, ...]:
+    """One fold of the samples, or of the kernels between them: X, y and weights to train on, X and y to test on."""
+    X_test, y_test = _safe_split(model, X, y, test, train)
+    return *_safe_split(model, X, y, train), None if weight is None else np.asarray(weight)[train], X_test, y_test
 
 
 def _refuse_nothing(shape: tuple[int, ...]) -> None:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import SHARE_OF_TIME
-from multikernel.estimators.classifier import count_kernels
+from multikernel.estimators.base import SHARE_OF_TIME, count_kernels
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register
@@ -161,12 +160,8 @@ class LPBetaClassifier(ExpansionClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not 0.0 < self.nu <= 1.0:
-            raise ValueError(f"nu={self.nu!r} must be above 0 and at most 1: it bounds the share of margin errors.")
-        if not self.svm_tol > 0:
-            raise ValueError(
-                f"svm_tol={self.svm_tol!r} must be positive: it is a relative duality gap, such as 1e-3."
-            )
+        self._require("nu", 0.0 < self.nu <= 1.0, "must be above 0 and at most 1: it bounds the share of margin errors.")
+        self._require("svm_tol", self.svm_tol > 0, "must be positive: it is a relative duality gap, such as 1e-3.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[HeldOutProblem]:
         with time_limit(SHARE_OF_TIME * left()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from inspect import signature
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.average import C_GRID
-from multikernel.estimators.base import finite, intercept_of
-from multikernel.estimators.classifier import KernelSVMClassifier, Prepared
-from multikernel.estimators.inputs import check_splits
+from multikernel.estimators.base import Prepared, finite, intercept_of
+from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.inputs import folds_of
 from multikernel.estimators.multilabel_labels import is_sets, is_table, one_class_each, parse_labels
 from multikernel.estimators.multilabel_thresholds import CRITERIA, best_threshold, left_out_scores
 from multikernel.estimators.parameters import Restartable, estimator
@@ -28,6 +27,7 @@ from multikernel.problems.certificate import Certificate
 from multikernel.problems.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Result
+from multikernel.runtime.warnings import warn_user
 from multikernel.solvers.multilabel.catalogue import find_label_solver
 from multikernel.svm import LabelSVMs
 
@@ -150,8 +150,7 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         find_label_solver(self.objective, self.solver, self.solver_options or {})
-        if self.threshold is not None and self.threshold not in CRITERIA:
-            raise ValueError(f'threshold={self.threshold!r} is not known: use None, "f1" or "accuracy".')
+        self._check_choice("threshold", (None, *CRITERIA))
 
     # -- fit -------------------------------------------------------------------------------------------------
 
@@ -188,12 +187,11 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
                 "without at least one label."
             )
         names = ", ".join(repr(name) for name in self.classes_[self.constant_labels_][:5].tolist())
-        warnings.warn(
+        warn_user(
             f"{len(self.constant_labels_)} of {signs.shape[1]} labels have only one class or no known entry "
             f"({names}{', …' if len(self.constant_labels_) > 5 else ''}): they get constant predictions and play no "
             "part in learning the kernel.",
             UserWarning,
-            stacklevel=6,
         )
         signs = np.array(signs)
         signs[:, self.constant_labels_] = 0.0
@@ -242,9 +240,7 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
         signs = problem.inner.signs
         if self.threshold is None:
             return np.zeros(signs.shape[1])
-        from sklearn.model_selection import check_cv  # slow to import
-
-        folds = check_splits(check_cv(self.cv).split(signs), len(signs))
+        folds = folds_of(self.cv, signs)
         scores = left_out_scores(problem, result.weights, result.alpha, folds, self.tol)
         return np.array([best_threshold(f, s, self.threshold) for f, s in zip(scores.T, signs.T)])
 

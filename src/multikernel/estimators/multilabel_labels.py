@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
+
+from multikernel.runtime.warnings import warn_user
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,7 @@ def _sorted(labels: set[Any]) -> NDArray:
 def one_class_each(y: Any) -> Any:
     """y of shape (n,); a single column that is no indicator is flattened, with scikit-learn's warning."""
     if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=5
-        )
+        warn_user("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
         return np.asarray(y).ravel()
     return y
 

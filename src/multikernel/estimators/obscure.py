@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from multikernel.estimators.average_loss import AverageLossMachine
-from multikernel.estimators.classifier import KernelSVMClassifier, count_kernels
 from multikernel.estimators.obscure_stream import EVICTION, OnlineLearning
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
-from multikernel.io.state import Only, attributes
-from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
-from multikernel.runtime.monitor import Result
 from multikernel.solvers.obscure.obscure import obscure, pegasos
 from multikernel.solvers.obscure.sdca import sdca
 
@@ -30,73 +19,10 @@ C_GRID = (1.0, 10.0, 100.0, 1000.0)
 GRID = {"C": C_GRID, "p": (1.05, 1.25, 1.5)}
 
 
-@estimator
-class GroupNormClassifier(AverageLossMachine, KernelSVMClassifier):
-    """Base class: one multiclass problem on a group norm of w, without a bias.
-
-    Parameters
-    ----------
-    cost : array of shape (M, M), optional
-        Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
-    class_weight : dict, "balanced" or None
-        Factor of the sample weights for each class.
-    max_iter : int
-        Maximum number of epochs.
-
-    Attributes
-    ----------
-    dual_coef_ : ndarray of shape (M, n_support), (1, n_support) for two classes
-        Signed dual coefficients; for two classes those of the difference of the two scores.
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient.
-    intercept_ : ndarray of shape (M,) or (1,)
-        Zero.
-    objective_, dual_gap_ : float
-        f(w), and the absolute duality gap that bounds its distance from the optimum.
-    n_iter_ : int
-        Number of epochs.
-    """
-
-    _: KW_ONLY
-    cost: Any = None
-    tol: float = 1e-2
-    max_iter: int = 2000
-
-    _state = attributes(_stream=Only(None))
-
-    @abstractmethod
-    def _group_norm(self, n_kernels: int) -> float:
-        """The p of the group norm on w."""
-
-    def _sparsity(self) -> float:
-        return 0.0
-
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[GroupNormProblem]:
-        codes = np.searchsorted(self.classes_, tasks.labels)
-        loss = MulticlassHinge(codes, len(self.classes_), sample_weight, self.cost)
-        lam, p = self._lambda(loss.total_weight), self._group_norm(stack.n_kernels)
-        return [GroupNormProblem(stack, loss, lam, p, sparsity=self._sparsity(), memory=parse_memory(self.memory))]
-
-    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
-        (result,) = results
-        alpha = np.asarray(result.alpha)
-        if alpha.shape[1] == 2:  # one task: the difference of the two scores
-            alpha = alpha[:, 1:] - alpha[:, :1]
-        super()._store([Result(**{**vars(result), "alpha": alpha})], intercepts)
-        self.n_iter_ = int(self.history_[-1].get("epoch", self.n_iter_)) if self.history_ else 0
-        self._finish(len(self.dual_coef_))
-        self._stream = None
-
-    def _finish(self, n_tasks: int) -> None:
-        """Attributes that follow from weights and coefficients."""
-        self.intercept_ = np.zeros(n_tasks)
-        self.n_kernels_ = count_kernels(self.weights_)
-
-
 @register("obscure", title="OBSCURE", params={"max_iter": 300}, grid=GRID, order=30)
 @register("obscure-sdca", title="OBSCURE, certified", params={"solver": "sdca"}, grid=GRID, order=31)
 @estimator
-class ObscureClassifier(OnlineLearning, GroupNormClassifier):
+class ObscureClassifier(OnlineLearning):
     """Multiclass MKL with a (2, p) group norm.
 
     One problem for all classes [OJC10, eq. (9)], with w_j the part of w that belongs to kernel j:
@@ -170,19 +96,14 @@ class ObscureClassifier(OnlineLearning, GroupNormClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver={self.solver!r} is not known: use one of {', '.join(map(repr, SOLVERS))}.")
-        if not 1.0 < self.p <= 2.0:
-            raise ValueError(
-                f"p={self.p!r} must be above 1 and at most 2: it is the group norm on w. A norm on kernel weights is "
-                "converted by multikernel.problems.obscure.group_norm."
-            )
-        if not self.eta > 0:
-            raise ValueError(f"eta={self.eta!r} must be positive: it is the step of the online stage.")
-        if self.budget is not None and not (isinstance(self.budget, numbers.Integral) and self.budget >= 1):
-            raise ValueError(f"budget={self.budget!r} must be at least 1, a whole number, or None for no limit.")
-        if self.eviction not in EVICTION:
-            raise ValueError(f'eviction={self.eviction!r} is not known: use "oldest" or "smallest".')
+        self._check_choice("solver", SOLVERS)
+        advice = "To convert a norm on kernel weights, use multikernel.problems.obscure.group_norm."
+        words = f"must be above 1 and at most 2: it is the group norm on w. {advice}"
+        self._require("p", 1.0 < self.p <= 2.0, words)
+        self._require("eta", self.eta > 0, "must be positive: it is the step of the online stage.")
+        whole = self.budget is None or (isinstance(self.budget, numbers.Integral) and self.budget >= 1)
+        self._require("budget", whole, "must be at least 1, a whole number, or None for no limit.")
+        self._check_choice("eviction", EVICTION)
 
     def _group_norm(self, n_kernels: int) -> float:
         return float(self.p)

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from multikernel.estimators.base import sane_weights
+from multikernel.estimators.group_norm import GroupNormClassifier
 from multikernel.gram import GramStack, LazyStack, parse_memory
 from multikernel.gram.normalization import Normalization, _inverse_root
 from multikernel.io.state import COUNT, Anything, Array, Maybe, Record, attributes, optional, reals
@@ -22,8 +23,8 @@ from multikernel.solvers.common.score_table import KernelRows, ScoreTable
 EVICTION = ("oldest", "smallest")
 
 
-class OnlineLearning:
-    """Mixin: ``partial_fit`` for classifiers on features, with the state of the stream in ``_stream``."""
+class OnlineLearning(GroupNormClassifier):
+    """Base class: ``partial_fit`` for classifiers on features, with the state of the stream in ``_stream``."""
 
     _state = attributes(
         n_updates_=Maybe(Anything()),
@@ -61,20 +62,19 @@ class OnlineLearning:
         -------
         self : object
         """
-        model: Any = self
-        model._check_parameters()
-        if model._is_pairwise():
+        self._check_parameters()
+        if self._is_pairwise():
             raise ValueError(
                 "partial_fit needs features: precomputed kernels and distances hold no values for "
                 "future samples. Pass X of shape (m, d) and kernel objects."
             )
-        if isinstance(model.class_weight, str):
+        if isinstance(self.class_weight, str):
             raise ValueError(
-                f"class_weight={model.class_weight!r} depends on future samples: use a dict "
+                f"class_weight={self.class_weight!r} depends on future samples: use a dict "
                 "with a factor for each class, or sample_weight."
             )
         weight = _weights_of(sample_weight, X)
-        first = not hasattr(model, "classes_")
+        first = not hasattr(self, "classes_")
         if first:
             X, codes = self._begin_stream(X, y, classes)
         else:
@@ -84,13 +84,9 @@ class OnlineLearning:
 
     def _class_factors(self) -> NDArray[np.float64]:
         """Factor of the steps of each class, from ``class_weight``."""
-        model: Any = self
-        if model.class_weight is None:
-            return np.ones(len(model.classes_))
-        return compute_class_weight(model.class_weight, classes=model.classes_, y=model.classes_)
+        return compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
 
     def _begin_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
-        model: Any = self
         if classes is None:
             raise ValueError(
                 "classes must be given in the first call of partial_fit: list all labels that will occur."
@@ -98,81 +94,72 @@ class OnlineLearning:
         known = np.unique(classes)
         if len(known) < 2:
             raise ValueError(f"classes holds {len(known)} class: a classifier needs at least 2.")
-        _, y = model._training_stack(X, y)
+        _, y = self._training_stack(X, y)
         codes = codes_of(y, known)
-        model.classes_ = known
-        if model._normalization.needs_all_columns or model._clipped:
-            del model.classes_
+        self.classes_ = known
+        if self._normalization.needs_all_columns or self._clipped:
+            del self.classes_
             raise ValueError(
                 'partial_fit cannot centre or clip kernels, which depends on all samples: leave "center" out of '
                 'normalize, and psd="raise" or "ignore".'
             )
         empty = np.zeros((0, len(known)))
         stream = {"coef": empty, "arrival": np.zeros(0, np.int64), "seen": 0, "updates": 0, "mistakes": 0}
-        stream["table"] = np.zeros((len(model.kernel_names_), len(known), 0))
-        model._stream = stream
-        model.history_ = []
-        X, model._X = model._X, model._X[:0]
+        stream["table"] = np.zeros((len(self.kernel_names_), len(known), 0))
+        self._stream = stream
+        self.history_ = []
+        X, self._X = self._X, self._X[:0]
         return X, codes
 
     def _more_of_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
-        model: Any = self
-        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         check_classification_targets(y)
-        if classes is not None and not np.array_equal(np.unique(classes), model.classes_):
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"classes {', '.join(map(str, np.unique(classes)))} are not those that were announced, "
-                f"{', '.join(map(str, model.classes_))}: new classes cannot be added to a stream."
+                f"{', '.join(map(str, self.classes_))}: new classes cannot be added to a stream."
             )
-        if getattr(model, "_stream", None) is None:
+        if getattr(self, "_stream", None) is None:
             self._stream_from_fit()
-        return X, codes_of(y, model.classes_)
+        return X, codes_of(y, self.classes_)
 
     def _stream_from_fit(self) -> None:
         """Take the fitted model for the outcome of a stream."""
-        model: Any = self
-        if model._columns is None:
+        if self._columns is None:
             raise ValueError("partial_fit cannot continue from a model that centres or clips its kernels.")
-        alpha = model.dual_coef_.T
+        alpha = self.dual_coef_.T
         alpha = np.column_stack([-0.5 * alpha[:, 0], 0.5 * alpha[:, 0]]) if alpha.shape[1] == 1 else alpha
-        coef = model._dual_exponent() * alpha
-        stack, _ = self._union_stack(model._X)
-        count = len(coef)
-        model._stream = {
-            "coef": coef, "table": np.moveaxis(stack.apply(coef), 2, 1), "arrival": np.arange(count),
-            "seen": model._n_train, "updates": 0, "mistakes": 0,
+        coef = self._dual_exponent() * alpha
+        stack, _ = self._union_stack(self._X)
+        self._stream = {
+            "coef": coef, "table": np.moveaxis(stack.apply(coef), 2, 1), "arrival": np.arange(len(coef)),
+            "seen": self._n_train, "updates": 0, "mistakes": 0,
         }  # fmt: skip
 
     def _union_stack(self, X: Any) -> tuple[GramStack, Normalization]:
         """Lazy square stack on ``X``, normalised as the first samples were, and that normalisation."""
-        model: Any = self
-        raw = LazyStack(model._family, X, memory=0, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+        raw = LazyStack(self._family, X, memory=0, dtype=np.float32 if X.dtype == np.float32 else np.float64)
         stack: GramStack = raw
         statistics = []
-        for step in model._normalization.statistics_:
+        for step in self._normalization.statistics_:
             if step["from_rows"]:
                 columns = np.where(step["chosen"][:, None], _inverse_root(stack.diagonal()), 1.0)
             else:
                 columns = np.repeat(step["factor"][:, None], len(stack), axis=1)
             statistics.append({**step, "columns": columns})
             stack = stack.scaled(columns, columns)
-        return stack, Normalization(model._normalization.steps, statistics)
+        return stack, Normalization(self._normalization.steps, statistics)
 
     def _advance(self, X: Any, codes: NDArray, weight: NDArray) -> None:
-        model: Any = self
-        stream = model._stream
+        stream = self._stream
         old, m = len(stream["coef"]), len(codes)
-        union: Any = X if old == 0 else _stacked(model._X, X)
+        union: Any = X if old == 0 else _stacked(self._X, X)
         union = union.tocsr() if scipy.sparse.issparse(union) else union
         stack, normalization = self._union_stack(union)
         labels = np.concatenate([np.zeros(old, dtype=np.int64), codes])
-        problem = GroupNormProblem(
-            stack,
-            MulticlassHinge(labels, len(model.classes_), cost=model.cost),
-            1.0,
-            model._group_norm(stack.n_kernels),
-        )
-        state = ScoreTable(problem, KernelRows(stack, parse_memory(model.memory)))
+        loss = MulticlassHinge(labels, len(self.classes_), cost=self.cost)
+        problem = GroupNormProblem(stack, loss, 1.0, self._group_norm(stack.n_kernels))
+        state = ScoreTable(problem, KernelRows(stack, parse_memory(self.memory)))
         state.importance = np.concatenate([np.ones(old), weight])
         new = np.arange(old, old + m)
         state.coef[:old], state.table[:, :, :old] = stream["coef"], stream["table"]
@@ -181,20 +168,19 @@ class OnlineLearning:
             state.table[:, :, new] = np.moveaxis(scores, 2, 1)
         state.settle()
         arrival = np.concatenate([stream["arrival"], stream["seen"] + np.arange(m)])
-        if model.budget is None:
-            state.online(new, model.eta)
+        if self.budget is None:
+            state.online(new, self.eta)
         else:
             for i in new:
-                state.online(np.array([i]), model.eta)
+                state.online(np.array([i]), self.eta)
                 self._keep_budget(state, arrival)
         state.settle()
         self._store_stream(state, union, normalization, arrival)
 
     def _keep_budget(self, state: ScoreTable, arrival: NDArray) -> None:
-        model: Any = self
         support = np.flatnonzero(state.coef.any(axis=1))
-        while len(support) > model.budget:
-            if model.eviction == "oldest":
+        while len(support) > self.budget:
+            if self.eviction == "oldest":
                 victim = int(arrival[support].argmin())
             else:
                 victim = _least_missed(state, support)
@@ -202,28 +188,26 @@ class OnlineLearning:
             support = np.delete(support, victim)
 
     def _store_stream(self, state: ScoreTable, X: Any, normalization: Normalization, arrival: NDArray) -> None:
-        model: Any = self
-        stream = model._stream
+        stream = self._stream
         kept = np.flatnonzero(state.coef.any(axis=1))
         updates, mistakes = state.updates, state.mistakes
-        stream["seen"] = int(stream["seen"] + len(X_rows(X)) - len(stream["coef"]))
+        stream["seen"] = int(stream["seen"] + X.shape[0] - len(stream["coef"]))
         stream["updates"], stream["mistakes"] = stream["updates"] + updates, stream["mistakes"] + mistakes
         stream["coef"], stream["arrival"] = state.coef[kept], arrival[kept]
         stream["table"] = np.ascontiguousarray(state.table[:, :, kept])
-        model._X, model._normalization = X, normalization
-        model._columns = None
-        model._keep_training_rows(kept)
+        self._X, self._normalization = X, normalization
+        self._columns = None
+        self._keep_training_rows(kept)
         alpha = stream["coef"] / state.problem.q
-        model.support_ = kept
-        model.dual_coef_ = (alpha[:, 1:] - alpha[:, :1]).T if alpha.shape[1] == 2 else alpha.T
-        model.weights_ = np.array(state.weights)
-        model._finish(len(model.dual_coef_))
-        model.objective_ = model.dual_gap_ = float("nan")
-        model.converged_ = False
-        model.n_iter_ = 1
-        model.n_updates_, model.n_mistakes_ = int(stream["updates"]), int(stream["mistakes"])
+        self.support_ = kept
+        self.dual_coef_ = (alpha[:, 1:] - alpha[:, :1]).T if alpha.shape[1] == 2 else alpha.T
+        self.weights_ = np.array(state.weights)
+        self._finish(len(self.dual_coef_))
+        self.objective_ = self.dual_gap_ = float("nan")
+        self.converged_, self.n_iter_ = False, 1
+        self.n_updates_, self.n_mistakes_ = int(stream["updates"]), int(stream["mistakes"])
         row = {"seen": stream["seen"], "updates": updates, "mistakes": mistakes, "n_support": len(kept)}
-        model.history_ = [*getattr(model, "history_", []), {**row, "weights": model.weights_}]
+        self.history_ = [*getattr(self, "history_", []), {**row, "weights": self.weights_}]
 
 
 def _least_missed(state: ScoreTable, support: NDArray) -> int:
@@ -257,11 +241,6 @@ def _stacked(above: Any, below: Any) -> Any:
     if scipy.sparse.issparse(above) or scipy.sparse.issparse(below):
         return scipy.sparse.vstack([scipy.sparse.csr_array(above), scipy.sparse.csr_array(below)])
     return np.vstack([above, below])
-
-
-def X_rows(X: Any) -> range:
-    """The rows of a dense or sparse table."""
-    return range(X.shape[0])
 
 
 def codes_of(y: Any, classes: NDArray) -> NDArray[np.int64]:

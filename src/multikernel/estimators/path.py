@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from multikernel.estimators.classifier import NEGLIGIBLE, Prepared
+from multikernel.estimators.base import NEGLIGIBLE, Prepared
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.problems.groups import parse_groups

@@ -58,18 +58,7 @@ class ExpansionClassifier(KernelSVMClassifier):
         used = np.flatnonzero(factors.any(axis=1))
         return np.einsum("mft,ft->mt", self._parts(stack, used), factors[used]) + self.intercept_
 
-    def kernel_contributions(self, X: Any) -> Array:
-        """What each kernel adds to each decision; with ``intercept_`` they sum to the decision function.
-
-        Parameters
-        ----------
-        X : as for ``decision_function``
-
-        Returns
-        -------
-        contributions : ndarray of shape (m, F), or (m, F, M) for more than two classes
-        """
+    def _contributions(self, X: Any) -> Array:
         check_is_fitted(self)
         stack = self._test_stack(X)
-        shares = self._factors() * self._parts(stack, np.arange(stack.n_kernels))
-        return shares[:, :, 0] if len(self.classes_) == 2 else shares
+        return self._factors() * self._parts(stack, np.arange(stack.n_kernels))

@@ -34,13 +34,11 @@ if MYPY:
         def get_feature_names_out(self, input_features: Any = None) -> Any: ...
 
 else:
-    from sklearn.base import (
-        BaseEstimator,
-        ClassifierMixin,
-        ClassNamePrefixFeaturesOutMixin,
-        RegressorMixin,
-        TransformerMixin,
-    )
+    from sklearn.base import BaseEstimator as BaseEstimator
+    from sklearn.base import ClassifierMixin as ClassifierMixin
+    from sklearn.base import ClassNamePrefixFeaturesOutMixin as ClassNamePrefixFeaturesOutMixin
+    from sklearn.base import RegressorMixin as RegressorMixin
+    from sklearn.base import TransformerMixin as TransformerMixin
 
     try:
         from sklearn.callback import CallbackSupportMixin as CallbackSupport
@@ -48,13 +46,3 @@ else:
 
         class CallbackSupport:
             """Stand-in without callbacks."""
-
-
-__all__ = [
-    "BaseEstimator",
-    "CallbackSupport",
-    "ClassNamePrefixFeaturesOutMixin",
-    "ClassifierMixin",
-    "RegressorMixin",
-    "TransformerMixin",
-]

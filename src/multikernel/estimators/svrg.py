@@ -78,8 +78,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not self.smoothing > 0:
-            raise ValueError(f"smoothing={self.smoothing!r} must be positive: without it the hinge is not smooth.")
+        self._require("smoothing", self.smoothing > 0, "must be positive: without it the hinge is not smooth.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[SmoothProblem]:
         return [self._problem(stack, self._smooth_loss(tasks, sample_weight))]

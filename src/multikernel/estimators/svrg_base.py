@@ -75,16 +75,12 @@ class SmoothMKL(AverageLossMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not self.p >= 1.0:
-            raise ValueError(f"p={self.p!r} must be at least 1: it is the norm of the kernel weights.")
-        if self.loss not in self._losses:
-            raise ValueError(f"loss={self.loss!r} is not known: use one of {', '.join(map(repr, self._losses))}.")
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver={self.solver!r} is not known: use one of {', '.join(map(repr, SOLVERS))}.")
+        self._require("p", self.p >= 1.0, "must be at least 1: it is the norm of the kernel weights.")
+        self._check_choice("loss", self._losses)
+        self._check_choice("solver", SOLVERS)
 
     def _problem(self, stack: GramStack, loss: SmoothLoss) -> SmoothProblem:
-        lam, memory = self._lambda(loss.total_weight), parse_memory(self.memory)
-        return SmoothProblem(stack, loss, lam, self.p, memory=memory)
+        return SmoothProblem(stack, loss, self._lambda(loss.total_weight), self.p, memory=parse_memory(self.memory))
 
     def _solve(self, problem: SmoothProblem, monitor: Any, start: Any) -> None:
         if start is not None and np.ndim(start[1]) == 3:  # a checkpoint of "paper": it goes on from the best weights

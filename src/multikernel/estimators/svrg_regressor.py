@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.base import Prepared, finite
-from multikernel.estimators.callbacks import with_callbacks
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import RegressorMixin
 from multikernel.estimators.svrg_base import SmoothMKL
@@ -78,30 +77,9 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
 
     _losses = ("squared", "huber")
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None):
-        """Fit the regressor; the class docstring has the objective.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
-            Training samples, or the kernels between them.
-        y : array-like of shape (n,)
-            Numbers to predict.
-        sample_weight : array-like of shape (n,), optional
-            Factor of C for each sample.
-
-        Returns
-        -------
-        self : object
-        """
-        self._fit(X, y, sample_weight)
-        return self
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not self.delta > 0:
-            raise ValueError(f"delta={self.delta!r} must be positive: beyond it the Huber loss is linear.")
+        self._require("delta", self.delta > 0, "must be positive: beyond it the Huber loss is linear.")
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
         self._check_parameters()
@@ -132,15 +110,6 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
             New samples, or the kernels between them and all training samples.
         """
         return finite(self._task_scores(X))[:, 0]
-
-    def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
-        """What each kernel adds to each prediction, shape (m, F); with ``intercept_`` they sum to it.
-
-        Parameters
-        ----------
-        X : as for ``predict``
-        """
-        return self._contributions(X)[:, :, 0]
 
 
 def _numbers(y: Any) -> NDArray[np.float64]:

@@ -46,8 +46,7 @@ class TaskWeightsClassifier(BinaryTasksClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.weights not in ("shared", "per-class"):
-            raise ValueError(f'weights={self.weights!r} is not known: use "shared" or "per-class".')
+        self._check_choice("weights", ("shared", "per-class"))
 
     def _svms(self, tasks: Tasks, sample_weight: NDArray, nu: float | None = None) -> list[Any]:
         """The inner problems: one for all tasks if they share weights, else one per task."""

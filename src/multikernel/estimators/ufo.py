@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY
 from typing import Any
 
-from multikernel.estimators.obscure import C_GRID, GroupNormClassifier
+from multikernel.estimators.group_norm import GroupNormClassifier
+from multikernel.estimators.obscure import C_GRID
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.problems.obscure import GroupNormProblem
@@ -57,10 +58,9 @@ class UFOMKLClassifier(GroupNormClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not self.a >= 0:
-            raise ValueError(f"a={self.a!r} must not be negative: it is the factor of the (2, 1) norm.")
-        if self.p is not None and not 1.0 < self.p <= 2.0:
-            raise ValueError(f"p={self.p!r} must be above 1 and at most 2, or None for the norm of UFO-MKL.")
+        self._require("a", self.a >= 0, "must not be negative: it is the factor of the (2, 1) norm.")
+        between = self.p is None or 1.0 < self.p <= 2.0
+        self._require("p", between, "must be above 1 and at most 2, or None for the norm of UFO-MKL.")
 
     def _group_norm(self, n_kernels: int) -> float:
         return ufo_norm(n_kernels) if self.p is None else float(self.p)
