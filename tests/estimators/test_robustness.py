@@ -1,7 +1,6 @@
 """What users do by mistake, and what happens to a fit from outside: clear words, or the right answer."""
 
 import warnings
-from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -44,11 +43,6 @@ CLASSIFIERS = [
 ]
 
 
-def seed_of(estimator):
-    """A seed, for estimators that take one."""
-    return {"random_state": 0} if "random_state" in signature(estimator).parameters else {}
-
-
 def small_task(n=30, n_classes=2):
     """Features, precomputed kernels (n, n, F) and labels."""
     rng = np.random.default_rng(0)
@@ -77,7 +71,7 @@ def test_an_interrupt_in_a_callback_leaves_a_usable_flagged_model(classifier):
 def test_labels_beside_precomputed_kernels_are_checked_as_beside_features(classifier):
     _, K, y = small_task()
     with pytest.warns(DataConversionWarning, match="column-vector y"):
-        column = classifier("precomputed", tol=0.1, **seed_of(classifier)).fit(K, y[:, None])
+        column = classifier("precomputed", tol=0.1, random_state=0).fit(K, y[:, None])
     assert_array_equal(column.classes_, np.unique(y))
     with pytest.raises(ValueError, match="y should be a 1d array"):
         classifier("precomputed").fit(K, np.column_stack([y, y]))
@@ -131,10 +125,10 @@ WARM_STARTERS = [GMKLClassifier, KernelAverageClassifier, MKFDAClassifier, MKLCl
 @pytest.mark.parametrize("classifier", WARM_STARTERS)
 def test_a_warm_start_on_other_kernels_samples_or_classes_is_a_fit(classifier):
     _, K, y = small_task(n_classes=3)
-    model = classifier("precomputed", tol=0.05, warm_start=True, **seed_of(classifier)).fit(K, y)
+    model = classifier("precomputed", tol=0.05, warm_start=True, random_state=0).fit(K, y)
     more = np.concatenate([K, K[:, :, :1]], axis=2)
     for kernels, labels in ((more, y), (K, y), (K[:20, :20], y[:20]), (K, y > 0)):
-        fresh = classifier("precomputed", tol=0.05, **seed_of(classifier)).fit(kernels, labels)
+        fresh = classifier("precomputed", tol=0.05, random_state=0).fit(kernels, labels)
         model.fit(kernels, labels)
         assert model.weights_.shape == fresh.weights_.shape
         assert_allclose(model.objective_, fresh.objective_, rtol=0.1)

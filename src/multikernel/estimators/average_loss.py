@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,6 @@ class AverageLossMachine(Restartable, KernelMachine):
 
     _: KW_ONLY
     lam: float | None = None
-    random_state: Any = None
 
     C = 1.0
     _passes = 50

@@ -76,6 +76,10 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         Time limit for the whole fit, in seconds.
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB"; kernels that exceed it are computed on the fly.
+    random_state : int, RandomState or None
+        Seed of what is drawn at random. Deterministic methods accept it too, so that code can treat all alike.
+    n_jobs : int, optional
+        Number of threads over problems that are solved separately; -1 for one per core.
     verbose : bool
         Whether to show a progress bar.
     callback : callable, optional
@@ -110,6 +114,8 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     max_iter: int = 1000
     max_time: float | None = None
     memory: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
     verbose: Any = False
     callback: Any = None
 
@@ -202,7 +208,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         session = Session(
             self.tol,
             max_time=self.max_time,
-            n_jobs=getattr(self, "n_jobs", None),  # estimators of one problem have no such parameter
+            n_jobs=self.n_jobs,
             verbose=self.verbose,
             callback=callback,
             checkpoint=self._checkpoint(tasks.signs, weight),
@@ -251,8 +257,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
                 raise ValueError(f"C={float(value):g} is beyond {LARGEST:g}, where sums overflow: scale the kernels.")
         whole = isinstance(self.max_iter, numbers.Integral)
         self._require("max_iter", whole, "must be a whole number of at least 1.")
-        n_jobs = getattr(self, "n_jobs", None)
-        threads = n_jobs is None or (isinstance(n_jobs, numbers.Integral) and n_jobs != 0)
+        threads = self.n_jobs is None or (isinstance(self.n_jobs, numbers.Integral) and self.n_jobs != 0)
         self._require("n_jobs", threads, "must be a number of threads, -1 for all cores, or None for 1.")
 
     def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:

@@ -101,13 +101,10 @@ class BinaryTasksClassifier(KernelSVMClassifier):
     ----------
     multi_class : {"ovr", "ovo"}
         One task per class against the rest, or one per pair of classes.
-    n_jobs : int, optional
-        Number of threads over binary tasks that are solved separately; -1 for one per core.
     """
 
     _: KW_ONLY
     multi_class: str = "ovr"
-    n_jobs: int | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

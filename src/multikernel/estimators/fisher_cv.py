@@ -97,7 +97,6 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
     _: KW_ONLY
     criterion: str = "cv"
     solver: str = "auto"
-    n_jobs: int | None = None
 
     _state = attributes("split_scores_", "grid_weights_", "grid_gaps_", "scores_", "best_score_", p_=REAL, reg_=REAL)
 

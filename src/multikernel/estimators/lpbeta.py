@@ -160,7 +160,9 @@ class LPBetaClassifier(ExpansionClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._require("nu", 0.0 < self.nu <= 1.0, "must be above 0 and at most 1: it bounds the share of margin errors.")
+        self._require(
+            "nu", 0.0 < self.nu <= 1.0, "must be above 0 and at most 1: it bounds the share of margin errors."
+        )
         self._require("svm_tol", self.svm_tol > 0, "must be positive: it is a relative duality gap, such as 1e-3.")
 
     def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[HeldOutProblem]:

@@ -127,7 +127,6 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
     cv: Any = 5
     max_iter: int = 5000
     solver_options: dict[str, Any] | None = None
-    random_state: Any = None
 
     _passes = 70
     _state = attributes(

@@ -179,7 +179,7 @@ class VSKLProblem(MinMaxProblem):
             gap = self._primal(weights, alpha, np.sqrt(self.groups.spread(mass))) - value
             if best is None or gap < least:
                 best, least = GroupPoint(shares, turns.balance, alpha, value, q), gap
-            if least <= max(tol * abs(value), self._rounding):
+            if least <= max(tol * abs(value), self._resolution):
                 break
             turns.turn(np.sqrt(mass), gap)
         assert best is not None
