@@ -90,9 +90,9 @@ def row_dots(K, kernels, rows, vector, out, start, stop):
 
 @loop
 def precise_row_dots(K, vector, out, start, stop):
-    """``out[k, i] = K[k, i, :] · vector`` for i in start:stop, as if in twice the precision [ORO05, Dot2].
+    """``out[k, i] = K[k, i, :] · vector`` for i in start:stop, as if in twice the precision.
 
-    The operations must stay in this order: they add up what each product and each sum loses.
+    Dot2 of Ogita, Rump and Oishi. The operations must stay in this order: they add up what products and sums lose.
     """
     splitter = 134217729.0  # 2^27 + 1: numbers are split in halves whose products are exact
     for k in range(K.shape[0]):

@@ -16,7 +16,7 @@ from multikernel.problems.certificate import Certificate
 from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import WeightSet, nearest
 from multikernel.runtime.clock import OutOfTime
-from multikernel.svm.binary import UNIT, NuSVM
+from multikernel.svm.binary import NuSVM
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.operators import KernelOperator, as_operator
 
@@ -124,10 +124,10 @@ class MinMaxProblem:
 
         Rounding included: the one is not larger and the other not smaller than it is at a feasible point near alpha.
         """
-        q, missing = self.quadratic_forms(alpha), self.inner.shortfall(alpha)
-        wrong = self.rounding.of_forms(alpha, self._precise_scores(alpha)) + self.rounding.of_shift(missing, q)
-        size = (len(alpha) + self.n_kernels + 16) * UNIT * float(np.abs(alpha).sum())
-        return float(np.sum(self.inner.linear(alpha))) - missing - size, q + wrong
+        linear, q = float(np.sum(self.inner.linear(alpha))), self.quadratic_forms(alpha)
+        wrong = self.rounding.of_forms(alpha, self._precise_scores(alpha))
+        moved = self.rounding.of_shift(self.inner.shortfall(alpha), q)
+        return linear - self.inner.linear_error(alpha), q + wrong + moved
 
     def scores(self, alpha: NDArray) -> NDArray[np.float64]:
         """``K_j alpha`` of each kernel, shape (F, n) or (F, n, T); the last one is remembered."""

@@ -122,8 +122,9 @@ class LabelSumProblem(LabelProblem):
     >>> problem = LabelSumProblem(stack, LabelSVMs([[-1, 1], [1, 1]], C=10.0, bias=False), memory=1 << 20)
     >>> weights, alpha = problem.start()
     >>> value, alpha = problem.solve_inner(np.array([0.0, 1.0]), alpha, 1e-9)
-    >>> problem.certificate(np.array([0.0, 1.0]), alpha)
-    Certificate(primal=1.0, dual=1.0, stationarity=nan)
+    >>> proof = problem.certificate(np.array([0.0, 1.0]), alpha)
+    >>> round(proof.primal, 9), round(proof.dual, 9)
+    (1.0, 1.0)
     """
 
     def __init__(self, stack: GramStack, inner: LabelSVMs, memory: int):

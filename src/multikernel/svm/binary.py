@@ -113,6 +113,11 @@ class _SVM:
         box = self.problem
         return sum(abs(math.fsum([*alpha[group], -total])) for group, total in zip(box.groups, box.totals))
 
+    def linear_error(self, alpha: Vector) -> float:
+        """What ``linear(alpha)`` may be off by: rounding, and what it takes to make the sums of ``alpha`` right."""
+        p = np.abs(self.problem.p)
+        return self._unit_of_sum * float(p @ np.abs(alpha)) + self.shortfall(alpha) * float(p.max())
+
     def repair(self, alpha: ArrayLike) -> Vector:
         """A feasible point near ``alpha``: entries are clipped, then the free ones take up what sums lack."""
         return self.problem.feasible(self._checked(alpha, "alpha"))

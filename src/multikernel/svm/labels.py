@@ -129,6 +129,10 @@ class LabelSVMs:
         errors = [None] * self.n_labels if error is None else error.T
         return [svm.certificate(f, a, e) for svm, f, a, e in zip(self.svms, scores.T, alpha.T, errors)]
 
+    def linear_error(self, alpha: NDArray) -> float:
+        """What the linear parts may be off by, all together."""
+        return sum(svm.linear_error(a) for svm, a in zip(self.svms, alpha.T))
+
     def shortfall(self, alpha: NDArray) -> float:
         """By how much the sums of the labels' alphas are wrong, all together."""
         return sum(svm.shortfall(a) for svm, a in zip(self.svms, alpha.T))
