@@ -9,6 +9,7 @@ from references import Ball, svm_bracket
 from sklearn.datasets import load_breast_cancer
 
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
+from multikernel.svm.decomposition import Decomposition
 
 
 def problem(n=300, seed=0):
@@ -161,3 +162,18 @@ def test_bursts_end_where_they_would_chase_the_rounding_of_samples_far_from_the_
     bursts = []
     CSVM(signs, C=100.0).solve(X @ X.T, tol=1e-3, monitor=lambda alpha: bursts.append(1), warn=False)
     assert len(bursts) <= 2
+
+
+def test_bursts_end_where_fresh_scores_keep_disproving_what_they_claim(monkeypatch):
+    K, signs = problem(n=40)
+    bursts = []
+
+    def boastful(engine, b, scores, gap):
+        """A little progress, with scores that have drifted and say that all is done."""
+        bursts.append(1)
+        moved = b + 1e-3 * len(bursts) * engine.problem.hi * (signs > 0) + 1e-3 * len(bursts) * engine.problem.lo
+        return moved, K @ moved + 1e-3, 0.0
+
+    monkeypatch.setattr(Decomposition, "burst", boastful)
+    CSVM(signs, bias=False).solve(K, tol=1e-6, warn=False)
+    assert len(bursts) == 2

@@ -33,6 +33,8 @@ ROUNDING = 1e-6
 VERIFIED_ROWS, DRIFT = 64, 1e-10
 # Bursts without progress after which to stop.
 PATIENCE = 5
+# Bursts that reach the tolerance by scores they kept up to date, but not by fresh ones: the rest is rounding.
+DISPROVED = 2
 # Bursts, and the share of the gap that they must not leave: each has tried everything, so more would not help.
 CRAWLING = ((10, 0.99), (30, 0.5))
 # Most that one working set may reduce the violation: more precision is lost when the next set comes.
@@ -120,7 +122,7 @@ class Decomposition:
     def _solve(self, b: Vector, max_iter: int, monitor: Callable[[Vector], bool]) -> tuple[Vector, Vector, float]:
         scores = self.operator.matvec(b)
         gap = self.relative_gap(scores, b)
-        progress = Progress()
+        progress, disproved = Progress(), 0
         for burst in range(max_iter):
             if burst:
                 # afresh from b: nothing else is carried from burst to burst
@@ -129,12 +131,16 @@ class Decomposition:
             value = self.value(scores, b)
             if not gap > self.tol or progress.stalled(value, gap):
                 break
-            moved, moved_scores, moved_gap = self._verified(*self.burst(b, scores, gap))
+            claimed = self.burst(b, scores, gap)
+            moved, moved_scores, moved_gap = self._verified(*claimed)
+            disproved += claimed[2] <= self.tol < moved_gap
             if self.value(moved_scores, moved) < value - ROUNDING * abs(value) or np.array_equal(moved, b):
                 break  # no burst makes the objective worse but for rounding: this is as far as it goes
             crawls = moved_gap > 0.5 * gap
             b, scores, gap = moved, moved_scores, moved_gap
-            if monitor(b) or not gap > self.tol or (crawls and self._is_drowned(scores, b)):
+            if monitor(b) or not gap > self.tol:
+                break
+            if disproved >= DISPROVED or (crawls and self._is_drowned(scores, b)):
                 break
         return b, scores, gap
 
