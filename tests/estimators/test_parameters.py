@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 from dataclasses import KW_ONLY
 
 import pytest
@@ -93,3 +95,9 @@ def test_descriptions_are_inherited_unless_a_class_has_its_own():
             """Nothing is said of its parameter."""
 
             shy: int = 0
+
+
+def test_estimators_work_without_docstrings():
+    code = "from multikernel import MKLClassifier; print(MKLClassifier(p=2.0))"
+    result = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "MKLClassifier(p=2.0)\n"

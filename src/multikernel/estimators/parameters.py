@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar, dataclass_transform
@@ -24,7 +25,7 @@ def described(cls: Class) -> Class:
 
     The description in the nearest class wins; a parameter that nobody describes is a ``KeyError``.
     """
-    if cls.__doc__ is not None:  # it is with python -OO
+    if sys.flags.optimize < 2:  # python -OO strips docstrings
         _complete_docstring(cls)
     return cls
 
