@@ -68,11 +68,12 @@ def test_an_objective_is_not_below_what_its_solution_attains(seed, solver, n_ker
     assert attained.upper >= model.objective_ - model.dual_gap_
 
 
-@pytest.mark.parametrize(("seed", "solver"), [(1, "auto"), (4, "auto"), (1, "smo"), (4, "smo")])
-def test_a_converged_fit_encloses_the_optimum_where_sums_cancel(seed, solver):
+@pytest.mark.parametrize("solver", ["auto", "smo"])
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds_enclose_the_optimum_where_sums_cancel(seed, solver):
     K, y = rank_one(seed, 1)
-    model = MKLClassifier("precomputed", C=C, p=P, tol=1e-3, solver=solver).fit(np.moveaxis(K, 0, -1), y)
-    assert model.converged_
+    model = quietly_fitted(MKLClassifier("precomputed", C=C, p=P, tol=1e-3, solver=solver), K, y)
+    assert model.dual_gap_ <= 1e-2 * model.objective_
     proved = svm_bracket(K, CSVM(signs_of(model, y), C), Ball(P), solution(model, len(y)))
     assert claim(model).dual <= proved.upper <= model.objective_
 

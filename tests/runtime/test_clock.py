@@ -253,7 +253,7 @@ def test_a_search_that_is_cut_short_takes_the_best_so_far(fake_clock):
 
 
 def test_folds_that_are_cut_short_do_not_count(fake_clock):
-    fake_clock.jump_in(CSKLClassifier, "_prepare", call=4, seconds=90.0)  # the first is for errors, then one a fold
+    fake_clock.jump_in(CSKLClassifier, "_prepare", call=3, seconds=90.0)  # in the third fold
     model = CSKLClassifierCV(KERNELS, cv=3, max_time=100.0)
     with pytest.warns(ConvergenceWarning, match="scored only 2 of 3 folds: max_time was nearly used up"):
         model.fit(X, Y)

@@ -98,16 +98,15 @@ class Branch:
 def least_point(H: NDArray, gradient: Vector, about: Vector, allowed: CappedSimplex) -> Vector:
     """Where ``gradient·(h − g) + ½ (h − g)'H(h − g)`` is least over the set, g being ``about``, to some digits.
 
-        By SMO, which is for this set what it is for that of an SVM: one sum, and bounds.
+    By SMO, which is for this set what it is for that of an SVM: one sum, and bounds.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from multikernel.solvers.cskl.branch_and_bound import least_point
-        >>> from multikernel.problems.weight_sets import CappedSimplex
-    from multikernel.runtime.clock import check
-        >>> least_point(np.eye(3), np.array([-1.0, -0.25, 0.0]), np.full(3, 1 / 3), CappedSimplex(1.0)).round(6)
-        array([0.875, 0.125, 0.   ])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.solvers.cskl.branch_and_bound import least_point
+    >>> from multikernel.problems.weight_sets import CappedSimplex
+    >>> least_point(np.eye(3), np.array([-1.0, -0.25, 0.0]), np.full(3, 1 / 3), CappedSimplex(1.0)).round(6)
+    array([0.875, 0.125, 0.   ])
     """
     from multikernel.compiled.smo import pair_smo
 
