@@ -18,6 +18,7 @@ from multikernel.gram import DenseStack
 from multikernel.io import models as persistence
 from multikernel.kernels import RBF, Linear
 from multikernel.problems.cgboost import ColumnProblem
+from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.cgboost import cg_boost
 from multikernel.svm import LabelSVMs
@@ -170,3 +171,23 @@ def test_a_price_that_is_not_positive_is_refused(iris):
     X, y, kernels, _ = iris
     with pytest.raises(ValueError, match="C must be a positive number"):
         CGBoostClassifier(kernels, C=0.0).fit(X, y)
+
+
+def test_a_master_that_was_cut_short_is_made_anew(monkeypatch):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(2, 12, 4))
+    stack = DenseStack(A @ A.transpose(0, 2, 1))
+    problem = ColumnProblem(stack, LabelSVMs(np.resize([1.0, -1.0], (12, 1))))
+    apply, calls = DenseStack.apply, []
+
+    def late(self, alpha):
+        calls.append(True)
+        if len(calls) == 2:
+            raise OutOfTime
+        return apply(self, alpha)
+
+    monkeypatch.setattr(DenseStack, "apply", late)
+    with pytest.raises(OutOfTime):
+        problem.master(np.ones(2))
+    K = stack.to_array()
+    np.testing.assert_allclose(problem.master(np.ones(2)), K[0] @ K[0] + K[1] @ K[1], rtol=1e-12)

@@ -47,6 +47,7 @@ class ColumnProblem:
         self.stack = stack
         self.inner = inner
         self._chosen = np.zeros(stack.n_kernels, dtype=bool)
+        self._incomplete = False
         self._master: Array = np.zeros((len(stack), len(stack)))
         self._alpha: Array | None = None
         self._columns: Array | None = None
@@ -58,17 +59,22 @@ class ColumnProblem:
     def master(self, weights: NDArray) -> Array:
         """Σ K_j² over the kernels with a weight of one, shape (n, n); it grows by the kernels that are new."""
         chosen = np.asarray(weights) > 0.5
-        if (self._chosen & ~chosen).any():
+        if self._incomplete or (self._chosen & ~chosen).any():
             self._chosen, self._master = np.zeros_like(chosen), np.zeros_like(self._master)
-        self._chosen = self._chosen.copy()
-        for j in np.flatnonzero(chosen & ~self._chosen):
-            kernel = self.stack.take(kernels=[j]).combine(np.ones(1)).astype(np.float64, copy=False)
-            square = np.empty_like(kernel)
-            for rows in self.stack.row_blocks():
-                np.matmul(kernel[rows], kernel, out=square[rows[0] : rows[-1] + 1])
-            self._master += 0.5 * (square + square.T)  # exactly symmetric
-            self._chosen[j] = True
+        new = chosen & ~self._chosen
+        self._incomplete = bool(new.any())  # until all are there: time may be up in between
+        for j in np.flatnonzero(new):
+            self._add_square(self.stack.take(kernels=[j]))
+        self._chosen, self._incomplete = self._chosen | new, False
         return self._master
+
+    def _add_square(self, kernel: GramStack) -> None:
+        """Add the square of one kernel to the sum, a block of rows at a time, exactly symmetric."""
+        for rows in kernel.row_blocks():
+            block = kernel.take(rows=rows).combine(np.ones(1)).astype(np.float64, copy=False)
+            half = 0.5 * kernel.apply(np.ascontiguousarray(block.T))[0]
+            self._master[:, rows] += half
+            self._master[rows] += half.T
 
     def columns(self, alpha: NDArray) -> Array:
         """K_j alpha, shape (F, n, T): the coefficients that alpha implies."""
