@@ -244,7 +244,7 @@ def _fits_along_t(model: CSKLClassifier, prepared: Prepared, values: NDArray[np.
         for problem, known in zip(problems, earlier):
             problem.take_over(known)
         fitted._run(prepared, start, fitted.callback, problems)
-        if len(problems) > 1:  # their kernels, one a task, may be too many to keep
+        if len(problems) > 1:  # their kernels, one per task, may be too many to keep
             for problem in problems:
                 problem.forget_kernel()
         previous, earlier = fitted, problems
