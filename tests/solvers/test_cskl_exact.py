@@ -182,9 +182,10 @@ def test_a_proof_goes_on_from_alphas_whatever_else_is_said_of_them(forged, monke
     assert result.n_iter < 0.8 * straight.n_iter or forged
 
 
-def test_max_time_ends_a_long_proof():
+def test_max_time_ends_a_long_proof(fake_clock):
     K, signs, C = digit_kernels(n_kernels=40, n=300)
-    model = CSKLClassifier("precomputed", t=8, C=C, exact=True, max_time=0.7)
+    fake_clock.jump_in(Branching, "_split", call=20)
+    model = CSKLClassifier("precomputed", t=8, C=C, exact=True, max_time=100.0)
     with pytest.warns(ConvergenceWarning, match="max_time"):
         model.fit(np.moveaxis(K, 0, -1), signs)
     assert model.n_kernels_ == 8
