@@ -198,8 +198,8 @@ def test_the_command_line_says_warnings_and_names_kernels(tmp_path, capsys):
     _, K, y = small_task()
     data, model = str(tmp_path / "kernels.npz"), str(tmp_path / "model.mkl")
     np.savez(data, K=np.moveaxis(K, -1, 0) * 1e3, y=y, names=["line", "narrow", "wide"])
-    assert main(["fit", "--data", data, "--method", "obscure", "-C", "1000", "--output", model]) == 0
-    assert "\nmultikernel: warning: ObscureClassifier did not converge" in capsys.readouterr().err
+    assert main(["fit", "--data", data, "--method", "mkl", "-C", "1", "--max-time", "1e-6", "--output", model]) == 0
+    assert "\nmultikernel: warning: MKLClassifier did not converge" in capsys.readouterr().err
     assert main(["info", model]) == 0
     assert "narrow" in capsys.readouterr().out.partition("share of each kernel")[2].partition("method")[0]
 
