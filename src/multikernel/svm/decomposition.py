@@ -41,9 +41,10 @@ CRAWLING = ((10, 0.99), (30, 0.5))
 FASTEST = 0.003
 # Gap in units of the tolerance up to which SMO is tried before a Newton step.
 LITTLE = 100.0
-# Bounds that are further away than so many times the largest variable are moved in for the interior-point method,
-# which starts in the middle of the box and would take most of its steps to come back.
-FAR_BOUND = 1e6
+# Bounds further away than so many times the largest variable so far are beyond the digits of any sum with it. The
+# interior-point method, which starts in the middle of the box, would take most of its steps to come back from there:
+# it gets nearer ones.
+FAR_BOUND, NEARER_BOUND = 1e20, 1e6
 # Up to this many variables the interior-point method takes all of them.
 SMALL = 1500
 
@@ -257,12 +258,13 @@ class Decomposition:
         for k, group in enumerate(problem.groups):
             groups[:, k] = np.isin(index, group)
         # another burst moves them out again if the solution is there
-        reach = FAR_BOUND * float(np.abs(b).max(initial=0.0)) or np.inf
+        largest = float(np.abs(b).max(initial=0.0)) or np.inf
+        lo, hi = problem.lo[index], problem.hi[index]
         return interior_point(
             K,
             problem.p[index] - (scores[index] - K @ b[index]),
-            np.maximum(problem.lo[index], -reach),
-            np.minimum(problem.hi[index], reach),
+            np.where(lo < -FAR_BOUND * largest, -NEARER_BOUND * largest, lo),
+            np.where(hi > FAR_BOUND * largest, NEARER_BOUND * largest, hi),
             groups,
             groups.T @ b[index],
             tol=0.1 * self.tol,
