@@ -24,8 +24,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import ObscureClassifier, datasets
+from multikernel.gram import KernelRows
 from multikernel.kernels import RBF, Linear, Polynomial
-from multikernel.solvers.common.score_table import KernelRows
 from multikernel.solvers.obscure.obscure import Search
 
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from multikernel.gram import BlockwiseStack, DenseStack, LazyStack, LowRankStack, gram_stack, precomputed_stack
+from multikernel.gram import (
+    BlockwiseStack,
+    DenseStack,
+    KernelRows,
+    LazyStack,
+    LowRankStack,
+    RowCache,
+    gram_stack,
+    precomputed_stack,
+)
 from multikernel.gram.memory import parse_memory
 from multikernel.kernels import RBF, Cosine, KernelFamily, Linear
 
@@ -159,8 +168,8 @@ def test_cache_never_exceeds_its_bytes_and_scans_still_hit():
     stack = LazyStack(make_family(X), X, memory=N_KERNELS * N_SAMPLES * 8 * 10)
     for _ in range(3):
         stack.apply(DENSE)
-    assert stack._cache.n_rows == 10
-    assert stack._cache._array.nbytes <= N_KERNELS * N_SAMPLES * 8 * 10
+    assert (stack._cache.slot >= 0).sum() == 10
+    assert stack._cache.rows.nbytes <= N_KERNELS * N_SAMPLES * 8 * 10
 
 
 def test_precomputed_arrays_are_used_without_copying():
@@ -206,3 +215,28 @@ def test_memory_is_read_as_people_write_it(text, expected):
 def test_memory_that_is_no_size_is_an_error(text):
     with pytest.raises(ValueError, match="memory="):
         parse_memory(text)
+
+
+def test_a_row_cache_drops_what_came_first_but_for_rows_to_keep():
+    K = np.random.default_rng(0).normal(size=(2, 9, 9))
+    cache = RowCache((9, 9, 2), K.dtype, n_bytes=0, fewest=4)
+    for rows, keep in (([0, 1, 2], ()), ([3, 4], (0,)), ([5, 2], (4,)), ([7, 8], (5, 2))):
+        cache.store(np.array(rows), K[:, rows], keep)
+        held = np.flatnonzero(cache.slot >= 0)
+        assert set(rows) | set(keep) <= set(held.tolist())
+        assert len(held) <= 4
+        assert_allclose(cache.fetch(held), K[:, held])
+
+
+def test_rows_for_compiled_loops_are_those_of_the_stack_whatever_its_order_of_kernels():
+    K = np.random.default_rng(0).normal(size=(3, 6, 6))
+    stack = DenseStack(K)
+    assert stack.whole() is K
+    assert KernelRows(stack, memory=0).rows is K
+    turned = stack.take(kernels=[2, 0, 1])
+    assert turned.whole() is None
+    assert_allclose(KernelRows(turned, memory=1 << 20).rows, K[[2, 0, 1]])
+    few = KernelRows(turned, memory=0)
+    few.load(np.array([4]))
+    assert not few.complete
+    assert_allclose(few.fetch(np.array([4])), K[[2, 0, 1]][:, [4]])

@@ -27,7 +27,7 @@ from multikernel import (
     UFOMKLClassifier,
 )
 from multikernel.estimators.cost import _seconds_per_row
-from multikernel.gram import LazyStack, LowRankStack, base
+from multikernel.gram import KernelRows, LazyStack, LowRankStack, base
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, windows
 from multikernel.problems import cutting_planes as masters
 from multikernel.problems.cgboost import ColumnProblem
@@ -36,7 +36,6 @@ from multikernel.problems.multilabel import LabelProblem
 from multikernel.runtime.clock import GRACE, OutOfTime, check, grace, late, left, time_limit
 from multikernel.runtime.threads import map_threads
 from multikernel.solvers import lpbeta as lp_beta
-from multikernel.solvers.common.score_table import KernelRows
 from multikernel.svm import ridge
 from multikernel.svm.binary import CSVM
 from multikernel.svm.working_set import WorkingSet

@@ -51,6 +51,7 @@ def split_stacks(
     normalize : as for `~multikernel.gram.Normalization`
     memory : as for `~multikernel.gram.gram_stack`
     """
+    from multikernel.gram.checks import check_training_stack
     from multikernel.gram.clip import apply_clip, fit_clip
 
     train = np.arange(len(X)) if train is None else train
@@ -59,7 +60,7 @@ def split_stacks(
     else:
         stacks = _evaluated(X, kernels, train, test, scale, memory)
         if psd == "raise":
-            _check(stacks[0])
+            check_training_stack(stacks[0])
     training = stacks[0]
     clipped: dict[int, np.ndarray] = {}
     if psd == "clip":
@@ -93,14 +94,3 @@ def _evaluated(
     family = KernelFamily.fit(kernels, parts[0])
     training = family_stack(family, parts[0], memory=memory)
     return [training, *(family_stack(family, part, parts[0], memory=memory) for part in parts[1:])]
-
-
-def _check(stack: Any) -> None:
-    """Refuse kernels that are not symmetric and positive semi-definite."""
-    from multikernel.gram import DenseStack
-    from multikernel.gram.checks import check_sampled, check_training_stack
-
-    if isinstance(stack, DenseStack):
-        check_training_stack(stack, "raise")
-    else:  # too large to look at as a whole
-        check_sampled(stack, range(stack.n_kernels))

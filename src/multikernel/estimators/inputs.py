@@ -257,12 +257,8 @@ class KernelInput:
         else:
             stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
         _refuse_nothing(stack.shape)
-        if isinstance(stack, DenseStack):
-            # a stack of kernels that users pass remembers that it was checked
-            given = X if self._is_precomputed() and isinstance(X, DenseStack) else stack
-            check_training_stack(given, self.psd)
-        elif self.psd == "raise":
-            check_sampled(stack, range(stack.n_kernels))
+        # a stack of kernels that users pass remembers that it was checked
+        check_training_stack(X if self._is_precomputed() and isinstance(X, GramStack) else stack, self.psd)
         check_consistent_length(stack, y)
         self.n_features_in_ = stack.shape[1]
         return stack, column_or_1d(y, warn=True)

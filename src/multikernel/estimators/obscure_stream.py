@@ -13,12 +13,12 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, validat
 
 from multikernel.estimators.base import sane_weights
 from multikernel.estimators.group_norm import GroupNormClassifier
-from multikernel.gram import GramStack, LazyStack, parse_memory
+from multikernel.gram import GramStack, KernelRows, LazyStack, parse_memory
 from multikernel.gram.normalization import Normalization, _inverse_root
 from multikernel.io.state import COUNT, Anything, Array, Maybe, Record, attributes, optional, reals
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
-from multikernel.solvers.common.score_table import KernelRows, ScoreTable
+from multikernel.solvers.common.score_table import ScoreTable
 
 EVICTION = ("oldest", "smallest")
 

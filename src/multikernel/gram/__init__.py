@@ -4,7 +4,7 @@ from multikernel.gram.base import GramStack
 from multikernel.gram.blockwise import BlockwiseStack
 from multikernel.gram.build import family_stack, gram_stack, precomputed_stack
 from multikernel.gram.dense import DenseStack
-from multikernel.gram.lazy import LazyStack
+from multikernel.gram.lazy import KernelRows, LazyStack, RowCache
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.memory import parse_memory
 from multikernel.gram.normalization import Normalization
@@ -13,9 +13,11 @@ __all__ = [
     "BlockwiseStack",
     "DenseStack",
     "GramStack",
+    "KernelRows",
     "LazyStack",
     "LowRankStack",
     "Normalization",
+    "RowCache",
     "family_stack",
     "gram_stack",
     "parse_memory",

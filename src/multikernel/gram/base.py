@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from multikernel.runtime.clock import check
 from multikernel.runtime.threads import over_rows
+
+if TYPE_CHECKING:
+    from multikernel.gram.blockwise import Step
 
 Indices = NDArray[np.intp]
 
@@ -33,8 +37,10 @@ class GramStack(ABC):
     shape: tuple[int, int, int]
     dtype: np.dtype
     symmetric: bool
+    stored = False  # whether entries are at hand, in memory or in a file
+    checked: str | None = None  # how strictly a training stack has been checked, by its ``psd=``
     by_entry = False  # whether entries are computed when they are read, some of a row without the others
-    rank = 0  # numbers added up to make an entry where kernels are products of features, else 0
+    ranks: NDArray[np.intp] = np.empty(0, dtype=np.intp)  # of each kernel, where they are products of features
 
     @property
     def n_kernels(self) -> int:
@@ -48,6 +54,24 @@ class GramStack(ABC):
     def ndim(self) -> int:
         """Always 3, as for a precomputed array."""
         return 3
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all matrices take, or would take."""
+        return self.shape[0] * self.shape[1] * self.shape[2] * self.dtype.itemsize
+
+    @property
+    def explicit(self) -> bool:
+        """Whether kernels are products of features, which :meth:`features` gives."""
+        return len(self.ranks) > 0
+
+    def features(self, dtype: DTypeLike | None = None) -> NDArray:
+        """Features of the row samples, all kernels side by side, shape (rows, Σ ranks), if ``explicit``."""
+        raise NotImplementedError(f"{self!r} has no explicit features")
+
+    def whole(self) -> NDArray | None:
+        """The array (F, rows, columns) that the stack is, if it is one in memory; never a copy."""
+        return None
 
     # -- what a storage must provide ------------------------------------------------------------------------
 
@@ -68,11 +92,14 @@ class GramStack(ABC):
     ) -> GramStack:
         """The stack on some rows, columns and kernels (``None``: all of them), sharing storage."""
 
-    @abstractmethod
+    # -- changes of the entries ---------------------------------------------------------------------------------
+
     def scaled(self, row_factors: NDArray, column_factors: NDArray) -> GramStack:
         """The stack of ``row_factors[j, i] K_j[i, l] column_factors[j, l]``."""
+        from multikernel.gram.blockwise import Scaling
 
-    @abstractmethod
+        return self.changed(Scaling(row_factors, column_factors))
+
     def centered(
         self, column_means: NDArray, grand_means: NDArray, chosen: NDArray[np.bool_], shares: NDArray | None = None
     ) -> GramStack:
@@ -80,6 +107,15 @@ class GramStack(ABC):
 
         ``shares`` (columns,), which sum to one, are the weights of the columns in means; by default all are equal.
         """
+        from multikernel.gram.blockwise import Centring
+
+        return self.changed(Centring(column_means, grand_means, chosen, shares))
+
+    def changed(self, step: Step) -> GramStack:
+        """The stack with its rows changed by ``step``: when they are read, or at once where there is room."""
+        from multikernel.gram.blockwise import BlockwiseStack
+
+        return BlockwiseStack(self, (step,))
 
     # -- streaming versions of the rest -----------------------------------------------------------------------
 
@@ -95,6 +131,10 @@ class GramStack(ABC):
         """Go over all rows: pairs of row indices and ``rows(indices)``, a bounded block at a time."""
         for indices in self.row_blocks():
             yield indices, self.rows(indices)
+
+    def matrix(self, kernel: int) -> NDArray:
+        """One kernel, shape (rows, columns), to be read only: without a copy where it is in memory as it is."""
+        return self.take(kernels=[kernel]).to_array()[0]
 
     def to_array(self) -> NDArray:
         """Everything as one array of shape (F, rows, columns)."""

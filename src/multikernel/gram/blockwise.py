@@ -11,39 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from multikernel.gram.base import GramStack, compose, same_indices
 
 
-def scale_block(block: NDArray, row_factors: NDArray, column_factors: NDArray) -> None:
-    """Multiply a block (F, b, columns) in place by factors of rows (F, b) and columns (F, columns)."""
-    for k in range(len(block)):
-        block[k] *= row_factors[k][:, None].astype(block.dtype)
-        block[k] *= column_factors[k][None, :].astype(block.dtype)
-
-
-def center_block(
-    block: NDArray,
-    self_similarity: NDArray | None,
-    column_means: NDArray,
-    grand_means: NDArray,
-    chosen: NDArray[np.bool_],
-    shares: NDArray | None,
-) -> None:
-    """Centre a block in feature space, in place, and the self-similarities of its rows with it.
-
-    The centre is the mean of the column samples, which must all be there, with weights that are their ``shares`` in
-    it: the mean over a row of the block is the inner product of its sample with that mean.
-    """
-    for k in np.flatnonzero(chosen):
-        row_means = block[k].mean(axis=1, dtype=np.float64) if shares is None else block[k] @ shares
-        block[k] -= row_means[:, None].astype(block.dtype)
-        block[k] -= (column_means[k] - grand_means[k])[None, :].astype(block.dtype)
-        if self_similarity is not None:
-            self_similarity[k] += grand_means[k] - 2.0 * row_means
-
-
 class Step(Protocol):
     """A change of blocks of rows as they are read."""
 
-    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
-        """Change a block of the given rows, and the self-similarities of those rows, in place."""
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        """Change a block (F, b, columns) of the given rows, and the self-similarities of those rows, in place."""
 
     def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Step:
         """The same on some rows and kernels, and columns if an entry does not depend on others."""
@@ -56,9 +28,10 @@ class Scaling:
     row_factors: NDArray
     column_factors: NDArray
 
-    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
-        """Change a block of the given rows, and the self-similarities of those rows, in place."""
-        scale_block(block, self.row_factors[:, rows], self.column_factors)
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        for matrix, row_factors, column_factors in zip(block, self.row_factors[:, rows], self.column_factors):
+            matrix *= row_factors[:, None].astype(block.dtype)
+            matrix *= column_factors[None, :].astype(block.dtype)
         self.rescale(self_similarity, rows)
 
     def rescale(self, self_similarity: NDArray, rows: NDArray | slice) -> None:
@@ -66,25 +39,32 @@ class Scaling:
         self_similarity *= self.row_factors[:, rows] ** 2
 
     def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Scaling:
-        """The same on some rows, kernels and columns."""
         return Scaling(self.row_factors[kernels][:, rows], self.column_factors[kernels][:, columns])
 
 
 @dataclass(frozen=True)
 class Centring:
-    """Column means (F, columns), grand means (F,), which kernels to centre (F,), and the columns' shares in means."""
+    """Column means (F, columns), grand means (F,), which kernels to centre (F,), and the columns' shares in means.
+
+    The centre in feature space is the mean of the column samples, which must all be there: the mean over a row of a
+    block is the inner product of its sample with that mean.
+    """
 
     column_means: NDArray
     grand_means: NDArray
     chosen: NDArray
     shares: NDArray | None = None
 
-    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
-        """Change a block of the given rows, and the self-similarities of those rows, in place."""
-        center_block(block, self_similarity, self.column_means, self.grand_means, self.chosen, self.shares)
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        for k in np.flatnonzero(self.chosen):
+            shares = self.shares
+            row_means = block[k].mean(axis=1, dtype=np.float64) if shares is None else block[k] @ shares
+            block[k] -= row_means[:, None].astype(block.dtype)
+            block[k] -= (self.column_means[k] - self.grand_means[k])[None, :].astype(block.dtype)
+            self_similarity[k] += self.grand_means[k] - 2.0 * row_means
 
     def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Centring:
-        """The same on some rows and kernels: row means are those of the block itself, with all its columns."""
+        # row means are those of the block itself, with all its columns
         return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels], self.shares)
 
 
@@ -101,12 +81,7 @@ class BlockwiseStack(GramStack):
         self.by_entry = base.by_entry and self._scalings() is not None
         self._columns: NDArray | None = None
         self._similarity: NDArray | None = None
-        self.names, self.shape, self.dtype, self.symmetric = (
-            base.names,
-            base.shape,
-            base.dtype,
-            base.symmetric,
-        )
+        self.names, self.shape, self.dtype, self.symmetric = base.names, base.shape, base.dtype, base.symmetric
 
     def _normalised(self, indices: NDArray) -> tuple[NDArray, NDArray]:
         block = self._base.rows(indices)
@@ -152,13 +127,7 @@ class BlockwiseStack(GramStack):
         view.symmetric = self.symmetric and same_indices(rows, columns)
         return view
 
-    def scaled(self, row_factors, column_factors) -> BlockwiseStack:
-        return self._with(Scaling(row_factors, column_factors))
-
-    def centered(self, column_means, grand_means, chosen, shares=None) -> BlockwiseStack:
-        return self._with(Centring(column_means, grand_means, chosen, shares))
-
-    def _with(self, step: Step) -> BlockwiseStack:
+    def changed(self, step: Step) -> BlockwiseStack:
         if self._columns is not None:
             return BlockwiseStack(self, (step,))
         return BlockwiseStack(self._base, (*self._steps, step))

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from multikernel.gram.base import GramStack, unique_names
-from multikernel.gram.dense import DenseStack
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.threads import over_rows
 from multikernel.runtime.warnings import warn_user
@@ -25,15 +24,16 @@ def rounding_tolerance(dtype: np.dtype) -> float:
     return 1e-4 if dtype == np.float32 else 1e-8
 
 
-def check_training_stack(stack: DenseStack, psd: str = "raise") -> DenseStack:
-    """Check that a dense stack is square, finite, symmetric and, cheaply, positive semi-definite.
+def check_training_stack(stack: GramStack, psd: str = "raise") -> GramStack:
+    """Check that a stack is square, finite, symmetric and, cheaply, positive semi-definite.
 
     The cheap check looks at all entries (``|K_ij|² <= K_ii K_jj``) and factorises each matrix on at most 200
-    samples: it finds what an ordinary indefinite kernel does wrong, and costs one pass over the matrices.
+    samples: it finds what an ordinary indefinite kernel does wrong, and costs one pass over the matrices. Of stacks
+    that are not stored only those samples are looked at, and only with ``psd="raise"``.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : GramStack
         Training kernels.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite. With "clip" it is left to the caller,
@@ -49,12 +49,14 @@ def check_training_stack(stack: DenseStack, psd: str = "raise") -> DenseStack:
         )
     if stack.checked in (psd, "raise"):  # stacks do not change: one look is enough
         return stack
-    whole = stack._rows is None and stack._columns is None
+    if not stack.stored:  # too large to look at as a whole
+        if psd == "raise":
+            check_sampled(stack, range(stack.n_kernels))
+        return stack
 
     def check(start: int, stop: int) -> None:
         for k in range(start, stop):
-            matrix = stack._array[stack._kernels[k]] if whole else stack.take(kernels=[k]).to_array()[0]
-            check_matrix(matrix, _label(k, stack.names), psd)
+            check_matrix(stack.matrix(k), _label(k, stack.names), psd)
 
     with one_blas_thread():
         over_rows(check, stack.n_kernels, work=stack.n_kernels * float(n_rows) ** 2 / 50)  # threads pay late
@@ -219,7 +221,7 @@ def check_test_stack(
             f"the test kernel has {n_columns} columns, but the model was trained on {n_train} samples: pass the "
             f"kernel between new samples (rows) and all training samples (columns).{hint}"
         )
-    if isinstance(stack, DenseStack):
+    if stack.stored:
         for k, size in enumerate(_largest_entries(stack)):
             _check_scale(_label(k, names), size, largest[k], unit[k])
     return stack
@@ -264,7 +266,7 @@ def _check_scale(label: str, size: float, largest: float, unit: bool) -> None:
         )
 
 
-def _largest_entries(stack: DenseStack) -> NDArray[np.float64]:
+def _largest_entries(stack: GramStack) -> NDArray[np.float64]:
     largest = np.zeros(stack.n_kernels)
     for _, block in stack.blocks():
         if block.size:

@@ -16,7 +16,7 @@ def fit_clip(stack: GramStack) -> tuple[dict[int, NDArray], GramStack]:
     Returns the eigenvectors (n, r) that were projected out of each kernel that had some, by position, and the
     clipped stack. Costs an eigen-decomposition a kernel.
     """
-    if not isinstance(stack, DenseStack):
+    if not stack.stored:
         raise ValueError(
             f'psd="clip" needs the kernels in memory, but this is a {type(stack).__name__}. Raise memory=, leave the '
             'indefinite kernels out, or pass psd="ignore".'

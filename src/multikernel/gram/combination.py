@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.base import GramStack, support_of
-from multikernel.gram.lowrank import LowRankStack
 
 
 class Combination(Protocol):
@@ -112,7 +111,7 @@ def combined_scores(stack: GramStack, combination: Combination, alpha: NDArray) 
     support = support_of(alpha)
     if not len(support):
         return scores
-    if isinstance(stack, LowRankStack) and isinstance(combination, WeightedSum):
+    if stack.explicit and isinstance(combination, WeightedSum):
         return np.tensordot(combination.weights, stack.apply(alpha), axes=1)
     narrowed = stack.take(columns=support) if len(support) < stack.shape[1] else stack
     for rows in narrowed.row_blocks():

@@ -17,7 +17,7 @@ from multikernel.gram.base import (
     support_of,
     unique_names,
 )
-from multikernel.gram.blockwise import BlockwiseStack, center_block, scale_block
+from multikernel.gram.blockwise import Step
 from multikernel.gram.memory import default_memory
 from multikernel.runtime.threads import over_rows
 
@@ -58,7 +58,7 @@ class DenseStack(GramStack):
     array([2., 4.])
     """
 
-    checked: str | None = None  # how strictly its matrices have been checked, by their ``psd=``
+    stored = True
 
     def __init__(
         self,
@@ -111,6 +111,17 @@ class DenseStack(GramStack):
 
         over_rows(copy, len(ids), work=block.size)
         return block
+
+    def whole(self) -> NDArray | None:
+        every = self._rows is None and self._columns is None
+        every = every and np.array_equal(self._kernels, np.arange(len(self._array)))
+        plain = type(self._array) is np.ndarray and self._array.flags.c_contiguous
+        return self._array if every and plain else None
+
+    def matrix(self, kernel: int) -> NDArray:
+        if self._rows is None and self._columns is None:
+            return self._array[self._kernels[kernel]]
+        return super().matrix(kernel)
 
     def to_array(self) -> NDArray:
         return self.rows(np.arange(self.shape[0]))
@@ -271,10 +282,21 @@ class DenseStack(GramStack):
 
     # -- normalisation ----------------------------------------------------------------------------------------------
 
-    @property
-    def nbytes(self) -> int:
-        """Size of the matrices that the stack shows."""
-        return self.shape[0] * self.shape[1] * self.shape[2] * self.dtype.itemsize
+    def changed(self, step: Step) -> GramStack:
+        if not self._owned and self.nbytes > self.memory:
+            return super().changed(step)
+        known = self.symmetric or self._self_similarity is not None
+        similarity = self.diagonal().copy() if known else np.full((self.n_kernels, len(self)), np.nan)
+        array = self._own()
+
+        def change(start: int, stop: int) -> None:
+            step.apply(array[:, start:stop], similarity[:, start:stop], slice(start, stop))
+
+        over_rows(change, len(self), work=array.size)
+        kept = similarity if known and not self.symmetric else None
+        return DenseStack.owning(
+            array, self.names, symmetric=self.symmetric, self_similarity=kept, memory=self.memory
+        )
 
     def _own(self) -> NDArray:
         """The stack's array if nobody else uses it, which spends the stack; else a copy."""
@@ -282,50 +304,6 @@ class DenseStack(GramStack):
             return self.to_array()
         array, self._array = self._array, np.empty((0, 0, 0))
         return array
-
-    def scaled(self, row_factors: NDArray, column_factors: NDArray) -> GramStack:
-        if not self._owned and self.nbytes > self.memory:
-            return BlockwiseStack(self).scaled(row_factors, column_factors)
-        diagonal = self._known_diagonal()
-        array = self._own()
-        over_rows(
-            lambda a, b: scale_block(array[:, a:b], row_factors[:, a:b], column_factors),
-            self.shape[0],
-            work=array.size,
-        )
-        return self._like(array, None if diagonal is None else diagonal * row_factors**2)
-
-    def centered(self, column_means, grand_means, chosen, shares=None) -> GramStack:
-        if not self._owned and self.nbytes > self.memory:
-            return BlockwiseStack(self).centered(column_means, grand_means, chosen, shares)
-        diagonal = self._known_diagonal()
-        array = self._own()
-        similarity = None if diagonal is None else diagonal.copy()
-        over_rows(
-            lambda a, b: center_block(
-                array[:, a:b],
-                None if similarity is None else similarity[:, a:b],
-                column_means,
-                grand_means,
-                chosen,
-                shares,
-            ),
-            self.shape[0],
-            work=array.size,
-        )
-        return self._like(array, similarity)
-
-    def _known_diagonal(self) -> NDArray | None:
-        return self.diagonal() if self.symmetric or self._self_similarity is not None else None
-
-    def _like(self, array: NDArray, self_similarity: NDArray | None) -> DenseStack:
-        return DenseStack.owning(
-            array,
-            self.names,
-            symmetric=self.symmetric,
-            self_similarity=None if self.symmetric else self_similarity,
-            memory=self.memory,
-        )
 
     def _storage(self) -> str:
         where = "memory-mapped" if isinstance(self._array, np.memmap) else "in memory"

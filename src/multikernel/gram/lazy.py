@@ -1,4 +1,4 @@
-"""Gram matrices that are computed from the data when they are read, with a bounded cache of rows."""
+"""Gram matrices that are computed from the data when they are read, and the cache of rows."""
 
 from __future__ import annotations
 
@@ -9,49 +9,106 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack, Indices, format_bytes, same_indices
-from multikernel.gram.blockwise import BlockwiseStack
+
+# Bytes of kernel rows that are held for compiled loops when not all of them fit.
+LOADED_BYTES = 1 << 28
 
 
 class RowCache:
-    """Rows of all kernels, as many as fit in a number of bytes; a row that came in stays.
+    """Rows of all kernels, as many as there is room for: row i of kernel j is ``rows[j, slot[i]]``.
 
-    Scans over all rows and uniformly random rows both hit such a cache in proportion to its size, where a
-    least-recently-used one would never hit on a scan. Safe to use from several threads.
+    Parameters
+    ----------
+    shape : (rows, columns, F)
+        Shape of the stack that the rows are of.
+    dtype : data type
+    n_bytes : int
+        Room for rows.
+    fewest : int
+        Rows for which there is room in any case.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (F, capacity, columns)
+    slot : ndarray of shape (rows,)
+        Place of each row in ``rows``, -1 for those that are not there.
     """
 
-    def __init__(self, n_rows: int, n_columns: int, n_kernels: int, dtype: np.dtype, n_bytes: int):
-        capacity = min(n_rows, int(n_bytes // max(1, n_columns * n_kernels * dtype.itemsize)))
-        self._array = np.empty((n_kernels, capacity, n_columns), dtype=dtype) if capacity else None
-        self._slot = np.full(n_rows, -1, dtype=np.intp)
-        self._filled = 0
+    def __init__(self, shape: tuple[int, int, int], dtype: np.dtype, n_bytes: int, fewest: int = 0):
+        n_rows, n_columns, n_kernels = shape
+        row_bytes = max(1, n_columns * n_kernels * dtype.itemsize)
+        self.capacity = min(n_rows, max(fewest, int(n_bytes // row_bytes)))
+        self.rows = np.empty((n_kernels, self.capacity, n_columns), dtype=dtype)
+        self.slot = np.full(n_rows, -1, dtype=np.intp)
+        self._owner = np.full(self.capacity, -1, dtype=np.intp)  # whose row is in each place
+        self._next = 0  # the place that is filled next
         self._lock = threading.Lock()
 
-    @property
-    def n_rows(self) -> int:
-        """Rows held now."""
-        return self._filled
-
     def holds(self, indices: Indices) -> NDArray[np.bool_]:
-        """Which of these rows are in the cache."""
-        return self._slot[indices] >= 0
+        """Which of these rows are here."""
+        return self.slot[indices] >= 0
 
     def fetch(self, indices: Indices) -> NDArray:
-        """Rows that are in the cache, shape (F, b, columns)."""
-        assert self._array is not None
-        return self._array[:, self._slot[indices]]
+        """Rows that are here, shape (F, b, columns)."""
+        return self.rows[:, self.slot[indices]]
 
-    def store(self, indices: Indices, block: NDArray) -> None:
-        """Keep as many of these rows as there is room for."""
-        if self._array is None or self._filled == self._array.shape[1]:
+    def store(self, indices: Indices, block: NDArray, keep: ArrayLike = ()) -> None:
+        """Keep these rows, at most ``capacity``; those that came first make room, but for rows ``keep``."""
+        held = self.slot[indices]
+        self._owner[held[held >= 0]] = -1
+        places = (self._next + np.arange(self.capacity)) % self.capacity
+        places = places[np.isin(self._owner[places], keep, invert=True)][: len(indices)]
+        self._next = int(places[-1] + 1) % self.capacity
+        gone = self._owner[places]
+        self.slot[gone[gone >= 0]] = -1
+        self.rows[:, places] = block
+        self.slot[indices], self._owner[places] = places, indices
+
+    def store_if_room(self, indices: Indices, block: NDArray) -> None:
+        """Keep as many of these rows as there is room for without giving up others; safe on several threads.
+
+        Scans over all rows and uniformly random rows both hit a cache whose rows stay in proportion to its size. One
+        that drops the oldest would never hit on a scan.
+        """
+        if not (self._owner < 0).any():
             return
         with self._lock:
-            new = np.flatnonzero(self._slot[indices] < 0)[: self._array.shape[1] - self._filled]
-            _, first = np.unique(indices[new], return_index=True)
-            new = new[first]
-            slots = self._filled + np.arange(len(new))
-            self._array[:, slots] = block[:, new]
-            self._slot[indices[new]] = slots
-            self._filled += len(new)
+            _, first = np.unique(indices, return_index=True)
+            new = first[~self.holds(indices[first])][: (self._owner < 0).sum()]
+            if len(new):
+                self.store(indices[new], block[:, new])
+
+
+class KernelRows(RowCache):
+    """Rows of a square stack for compiled loops: all where they are in memory or fit, else those last loaded.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Square stack.
+    memory : int
+        Bytes that a copy of the whole stack, or the rows that are here, may take.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether all rows are here.
+    """
+
+    def __init__(self, stack: GramStack, memory: int):
+        self.stack = stack
+        whole = stack.whole()
+        if whole is None and stack.stored and stack.nbytes <= memory // 2:
+            whole = stack.to_array()
+        self.complete = whole is not None
+        if whole is not None:
+            self.rows, self.slot, self.capacity = whole, np.arange(len(stack)), len(stack)
+        else:
+            super().__init__(stack.shape, stack.dtype, min(memory // 4, LOADED_BYTES), fewest=1)
+
+    def load(self, samples: Indices) -> None:
+        """Compute rows, at most ``capacity`` of them; those that came first make room."""
+        self.store(samples, self.stack.rows(samples))
 
 
 class LazyStack(GramStack):
@@ -97,7 +154,7 @@ class LazyStack(GramStack):
         self._cache = self._new_cache()
 
     def _new_cache(self) -> RowCache:
-        return RowCache(len(self._X), *self.shape[1:], self.dtype, self._cache_bytes)
+        return RowCache((len(self._X), *self.shape[1:]), self.dtype, self._cache_bytes)
 
     def _columns(self) -> Any:
         return self._X if self._Z is None else self._Z
@@ -115,7 +172,7 @@ class LazyStack(GramStack):
 
     def _computed(self, ids: Indices) -> NDArray:
         block = self._family.evaluate(self._X.take(ids), self._columns(), dtype=self.dtype)
-        self._cache.store(ids, block)
+        self._cache.store_if_room(ids, block)
         return block
 
     def diagonal(self) -> NDArray[np.float64]:
@@ -123,7 +180,7 @@ class LazyStack(GramStack):
 
     def _should_narrow(self, n_support: int) -> bool:
         # rows that are in the cache cost less whole than their columns cost to compute
-        return n_support < self.shape[1] and self._cache.n_rows < len(self._X)
+        return n_support < self.shape[1] and not (self._cache.slot >= 0).all()
 
     def take(self, rows=None, columns=None, kernels=None) -> LazyStack:
         if columns is None and kernels is None:
@@ -145,12 +202,6 @@ class LazyStack(GramStack):
         view._Z, view.symmetric = self._columns(), False
         return view
 
-    def scaled(self, row_factors, column_factors) -> GramStack:
-        return BlockwiseStack(self).scaled(row_factors, column_factors)
-
-    def centered(self, column_means, grand_means, chosen, shares=None) -> GramStack:
-        return BlockwiseStack(self).centered(column_means, grand_means, chosen, shares)
-
     def __getstate__(self) -> dict:
         return {key: value for key, value in self.__dict__.items() if key != "_cache"}
 
@@ -159,5 +210,5 @@ class LazyStack(GramStack):
         self._cache = self._new_cache()
 
     def _storage(self) -> str:
-        room = "no row cache" if self._cache._array is None else f"row cache {format_bytes(self._cache_bytes)}"
+        room = f"row cache {format_bytes(self._cache_bytes)}" if self._cache.capacity else "no row cache"
         return f"computed when read, {room}"

@@ -51,7 +51,7 @@ class LowRankStack(GramStack):
         self.symmetric = column_features is None
         self.column_features = self.row_features if column_features is None else list(column_features)
         self.dtype = np.result_type(*self.row_features, np.float32)
-        self.rank = max(features.shape[1] for features in self.row_features)
+        self.ranks = np.array([features.shape[1] for features in self.row_features])
         n_kernels = len(self.row_features)
         self.names = unique_names(names, n_kernels)
         self.errors = np.zeros(n_kernels) if errors is None else np.asarray(errors, dtype=np.float64)
@@ -72,6 +72,10 @@ class LowRankStack(GramStack):
         columns = None if Z is None else [np.asarray(k.features(Z), dtype=dtype) for k in family.kernels]
         errors = [getattr(kernel, "error_", 0.0) for kernel in family.kernels]
         return cls(rows, columns, family.names, errors)
+
+    def features(self, dtype: DTypeLike | None = None) -> NDArray:
+        joined = np.empty((len(self), int(self.ranks.sum())), dtype=self.dtype if dtype is None else dtype)
+        return np.concatenate(self.row_features, axis=1, out=joined)
 
     def rows(self, indices: ArrayLike) -> NDArray:
         indices = np.asarray(indices, dtype=np.intp)
@@ -134,9 +138,8 @@ class LowRankStack(GramStack):
         return LowRankStack(rows, columns, self.names, self.errors)
 
     def _storage(self) -> str:
-        ranks = [f.shape[1] for f in self.row_features]
         size = sum(f.nbytes for f in self.row_features)
         return (
-            f"ranks {min(ranks)} to {max(ranks)}, {format_bytes(size)}, "
+            f"ranks {self.ranks.min()} to {self.ranks.max()}, {format_bytes(size)}, "
             f"largest relative error {self.errors.max():.2g}"
         )

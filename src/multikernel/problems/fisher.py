@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.base import GramStack, format_bytes
-from multikernel.gram.lowrank import LowRankStack
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.fisher_system import RegularizedFDA, leave_one_out
 from multikernel.problems.weight_sets import LpBall, nearest
@@ -133,15 +132,15 @@ class LowRankSystem:
 
     Parameters
     ----------
-    stack : LowRankStack
+    stack : GramStack
         Training kernels, square.
     reg : float
         The ridge λ.
     """
 
-    def __init__(self, stack: LowRankStack, reg: float):
-        self.features = np.hstack(stack.row_features).astype(np.float64, copy=False)
-        self.owner = np.repeat(np.arange(stack.n_kernels), [f.shape[1] for f in stack.row_features])
+    def __init__(self, stack: GramStack, reg: float):
+        self.features = stack.features(np.float64)
+        self.owner = np.repeat(np.arange(stack.n_kernels), stack.ranks)
         self.n_kernels, self.reg = stack.n_kernels, reg
         self.products = np.zeros((self.features.shape[1], self.features.shape[1]))
         for start in range(0, len(self.features), BLOCK):
@@ -214,7 +213,7 @@ class LowRankSystem:
 def fda_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRankSystem:
     """The cheaper system for a stack; an error if an (n, n) matrix is needed and does not fit in ``memory``."""
     n = len(stack)
-    if isinstance(stack, LowRankStack) and sum(f.shape[1] for f in stack.row_features) < n:
+    if stack.explicit and stack.ranks.sum() < n:
         return LowRankSystem(stack, reg)
     if 2 * 8 * n**2 > memory:
         raise MemoryError(

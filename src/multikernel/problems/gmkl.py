@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 
 from multikernel.gram import DenseStack, GramStack
 from multikernel.gram.base import support_of
-from multikernel.gram.blockwise import BlockwiseStack
 from multikernel.gram.combination import one_kernel
 from multikernel.kernels.base import exponential
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.regularizers import Regularizer, dual_bound
 from multikernel.runtime.clock import OutOfTime
-from multikernel.runtime.threads import over_rows
 from multikernel.svm.operators import KernelOperator, as_operator
 
 Vector = NDArray[np.float64]
@@ -77,13 +75,8 @@ class ProductOfKernels:
     """
 
     def prepare(self, stack: GramStack) -> GramStack:
-        """The stack of L_k: training kernels in memory if there is room, others computed as they are read."""
-        step = NegativeLog(stack.names)
-        if not (isinstance(stack, DenseStack) and stack.symmetric and stack.nbytes <= stack.memory):
-            return BlockwiseStack(stack, (step,))
-        array = stack.to_array()
-        over_rows(lambda a, b: step.transform(array[:, a:b]), len(stack), work=10 * array.size)
-        return DenseStack(array, stack.names, symmetric=True, memory=stack.memory)
+        """The stack of L_k: in memory if there is room, else computed as it is read."""
+        return stack.changed(NegativeLog(stack.names))
 
     def combine(self, stack: GramStack, d: Vector) -> NDArray:
         """``exp(−Σ d_k L_k)`` of a prepared stack."""
@@ -108,7 +101,7 @@ class ProductOfKernels:
         narrowed = stack.take(support, support)
         for rows in narrowed.row_blocks():
             part = narrowed.take(rows=rows)
-            if not isinstance(part, DenseStack):
+            if not part.stored:
                 part = DenseStack(part.to_array(), symmetric=False)  # read once, used twice
             weights = self.combine(part, d).astype(np.float64)
             weights *= columns[rows] @ columns.T
@@ -118,22 +111,11 @@ class ProductOfKernels:
 
 @dataclass(frozen=True)
 class NegativeLog:
-    """−log of each entry, as a step of :class:`~multikernel.gram.blockwise.BlockwiseStack`."""
+    """−log of each entry, as a step of :meth:`~multikernel.gram.GramStack.changed`; none may be negative."""
 
     names: tuple[str, ...]
 
-    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray) -> None:
-        """Change a block (F, b, columns), and the self-similarities of its rows, in place."""
-        self.transform(block)
-        tiny = np.finfo(block.dtype).tiny
-        np.negative(np.log(np.maximum(self_similarity, tiny)), out=self_similarity)
-
-    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> NegativeLog:
-        """The same on some kernels."""
-        return NegativeLog(tuple(np.array(self.names, dtype=object)[kernels]))
-
-    def transform(self, block: NDArray) -> None:
-        """Replace the entries of a block by −log, after a check that none is negative beyond rounding."""
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
         limits = np.finfo(block.dtype)
         for name, values in zip(self.names, block):
             lowest = values.min(initial=0.0)
@@ -146,6 +128,11 @@ class NegativeLog:
                 )
             np.maximum(values, limits.tiny, out=values)
             np.negative(np.log(values, out=values), out=values)
+        np.negative(np.log(np.maximum(self_similarity, limits.tiny)), out=self_similarity)
+
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> NegativeLog:
+        """The same on some kernels."""
+        return NegativeLog(tuple(np.array(self.names, dtype=object)[kernels]))
 
 
 @dataclass(frozen=True)

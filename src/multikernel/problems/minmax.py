@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import DenseStack, LowRankStack
+from multikernel.gram import DenseStack
 from multikernel.gram.base import GramStack
 from multikernel.gram.combination import WeightedSum, one_kernel
 from multikernel.problems.certificate import Certificate
@@ -109,7 +109,7 @@ class MinMaxProblem:
         part = self.stack.take(rows, rows)
         if inner is None:
             return None
-        if not isinstance(part, LowRankStack):
+        if not part.explicit:
             if part.n_kernels * len(rows) ** 2 * part.dtype.itemsize > self.memory // 8:
                 return None
             part = DenseStack.owning(part.to_array(), part.names)
@@ -146,7 +146,7 @@ class MinMaxProblem:
     @property
     def _can_sharpen(self) -> bool:
         """Whether entries of kernels are given: those that are products of features are rounded themselves."""
-        return not self.stack.rank
+        return not self.stack.explicit
 
     def _precise_scores(self, alpha: NDArray) -> NDArray[np.float64] | None:
         """The scores if they are precise."""

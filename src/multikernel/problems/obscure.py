@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import DenseStack, GramStack
+from multikernel.gram import GramStack
 from multikernel.gram.base import support_of
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.losses.hinge import MulticlassHinge
@@ -144,7 +144,7 @@ class GroupNormProblem:
     @property
     def _has_entries(self) -> bool:
         """Whether entries are at hand: passes over them then beat products of each kernel with each class."""
-        return isinstance(self.stack, DenseStack) and self.fits_combined
+        return self.stack.stored and self.fits_combined
 
     def _multiply(self, alpha: NDArray, also: NDArray | None = None) -> None:
         """Compute each entry once, for scores and squares of alpha and for the squares that bounds will ask for."""

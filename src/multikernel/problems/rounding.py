@@ -71,7 +71,7 @@ class Rounding:
 
     def _terms(self, alpha: NDArray) -> int:
         """Numbers in a sum, and a few operations beside it."""
-        return len(support_of(alpha)) + self.stack.rank + 4
+        return len(support_of(alpha)) + int(self.stack.ranks.max(initial=0)) + 4
 
     @staticmethod
     def _of_labels(values: NDArray) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import DenseStack, GramStack, LowRankStack
+from multikernel.gram import GramStack
 from multikernel.gram.combination import WeightedSum, combined_scores
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.losses.smooth import SmoothLoss
@@ -121,10 +121,10 @@ class SmoothProblem:
     def squares(self, alpha: Matrix) -> Vector:
         """``‖θ_j(alpha)‖²``, shape (F,); the last are kept."""
         if self._squares is None or not np.array_equal(self._squares[0], alpha):
-            if isinstance(self.stack, LowRankStack):
+            if self.stack.explicit:
                 parts = (self._onto_features(alpha) ** 2).sum(axis=1)
                 found = np.add.reduceat(parts, np.cumsum(self.ranks) - self.ranks)
-            elif isinstance(self.stack, DenseStack) and self.fits_combined:
+            elif self.stack.stored and self.fits_combined:
                 found = self.stack.summed_forms(alpha)
             else:
                 found = self.stack.quadratic_forms(alpha).sum(axis=1)
@@ -136,7 +136,7 @@ class SmoothProblem:
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``Σ_j weights_j K_j alpha``, shape (n, T)."""
         self.passes += 1.0
-        if isinstance(self.stack, LowRankStack):
+        if self.stack.explicit:
             return self.from_features(self.vector(weights, alpha))
         if self.fits_combined:
             return self.kernel(weights) @ alpha
@@ -161,17 +161,13 @@ class SmoothProblem:
         In double precision if that takes at most a quarter of the memory: products need it, and converting single
         precision takes as long as they do.
         """
-        assert isinstance(self.stack, LowRankStack)
         doubles = 8 * len(self.stack) * int(self.ranks.sum()) <= self.memory // 4
-        dtype = np.float64 if doubles else self.stack.dtype
-        features = np.empty((len(self.stack), int(self.ranks.sum())), dtype=dtype)
-        return np.concatenate(self.stack.row_features, axis=1, out=features)
+        return self.stack.features(np.float64 if doubles else None)
 
-    @cached_property
+    @property
     def ranks(self) -> NDArray[np.intp]:
         """Number of explicit features of each kernel."""
-        assert isinstance(self.stack, LowRankStack)
-        return np.array([f.shape[1] for f in self.stack.row_features])
+        return self.stack.ranks
 
     def vector(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """w in explicit features, shape (Σ rank, T)."""

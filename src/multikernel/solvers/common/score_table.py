@@ -1,4 +1,4 @@
-"""The score table that the stochastic methods step on, and the kernel rows that it is fed with."""
+"""The score table that the stochastic methods step on."""
 
 from __future__ import annotations
 
@@ -8,75 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import DenseStack, GramStack
+from multikernel.gram import KernelRows
 from multikernel.problems.obscure import GroupNormProblem
 from multikernel.problems.weight_sets import lp_norm
 from multikernel.runtime.clock import OutOfTime, check
 
-# Bytes of kernel rows that are held when they do not all fit, and the number of rows to compute at a time in the
-# beginning. Rows at a time are cheaper than single ones, but only those of samples that will need them are of use.
-BLOCK_BYTES, FIRST_BATCH = 1 << 28, 16
+# Rows to compute at a time in the beginning. Several at a time are cheaper than single ones, but only those of
+# samples that will need them are of use.
+FIRST_BATCH = 16
 # Entries of kernel rows that steps go over between two looks at the clock: a fraction of a second.
 ENTRIES_AT_ONCE = 10**8
-
-
-class KernelRows:
-    """Rows of all kernels for compiled loops: the whole stack where it is in memory or fits, else a block at a time.
-
-    Parameters
-    ----------
-    stack : GramStack
-        Square stack.
-    memory : int
-        Bytes that a copy of the whole stack, or a block of rows, may take.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (F, b, n)
-        Rows that are here.
-    slot : ndarray of shape (n,)
-        Place of each sample's row in ``rows``, -1 for those that are not here.
-    """
-
-    def __init__(self, stack: GramStack, memory: int):
-        self.stack = stack
-        n, _, n_kernels = stack.shape
-        size = n_kernels * n * stack.dtype.itemsize
-        whole = whole_array(stack)
-        if whole is None and n * size <= memory // 2 and not _is_expensive(stack):
-            whole = stack.to_array()
-        self.complete = whole is not None
-        if whole is not None:
-            self.rows, self.slot = whole, np.arange(n)
-        else:
-            self.capacity = int(np.clip(min(memory // 4, BLOCK_BYTES) // size, 1, n))
-            self.rows = np.empty((n_kernels, self.capacity, n), dtype=stack.dtype)
-            self.slot = np.full(n, -1, dtype=np.int64)
-            self._holder = np.full(self.capacity, -1, dtype=np.int64)  # whose row is in each place
-            self._next = 0  # the place that is filled next: the rows that came first go first
-
-    def load(self, samples: NDArray[np.intp]) -> None:
-        """Compute rows that are not here, at most ``capacity`` of them; those that came first make place."""
-        places = (self._next + np.arange(len(samples))) % self.capacity
-        self._next = (self._next + len(samples)) % self.capacity
-        gone = self._holder[places]
-        self.slot[gone[gone >= 0]] = -1
-        self.rows[:, places] = self.stack.rows(samples)
-        self.slot[samples], self._holder[places] = places, samples
-
-
-def whole_array(stack: GramStack) -> NDArray | None:
-    """The (F, n, n) array of a dense stack that shows all of it, else None."""
-    if isinstance(stack, DenseStack) and stack._rows is None and stack._columns is None:
-        array = stack._array
-        if len(stack._kernels) == len(array) and type(array) is np.ndarray and array.flags.c_contiguous:
-            return array
-    return None
-
-
-def _is_expensive(stack: GramStack) -> bool:
-    """Whether computing all rows is more than a few epochs may need: a stack with a memory limit of its own."""
-    return not isinstance(stack, DenseStack)
 
 
 class ScoreTable:

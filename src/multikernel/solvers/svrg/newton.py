@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import LowRankStack
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.svrg import BLOCK, SmoothProblem, as_matrix
 from multikernel.runtime.blas import one_blas_thread
@@ -87,7 +86,7 @@ def step_cost(problem: SmoothProblem) -> float:
     """Multiplications of an exact Newton step, about; infinite if there is no room for its matrix."""
     n = len(problem.loss)
     cost = n**3 / 3.0 if problem.fits_combined else np.inf
-    if isinstance(problem.stack, LowRankStack):
+    if problem.stack.explicit:
         rank = float(problem.ranks.sum())
         cost = min(cost, n * rank**2 + rank**3 / 3.0)
     return problem.loss.n_scores * cost
@@ -96,7 +95,7 @@ def step_cost(problem: SmoothProblem) -> float:
 def epoch_cost(problem: SmoothProblem) -> float:
     """The same of an epoch, in multiplications that run as fast as those of a factorisation."""
     n = len(problem.loss)
-    rank = float(problem.ranks.sum()) if isinstance(problem.stack, LowRankStack) else n
+    rank = float(problem.ranks.sum()) if problem.stack.explicit else n
     return SLOWER * n * rank * problem.loss.n_scores
 
 
@@ -226,7 +225,7 @@ class NewtonSystem:
         bent = problem.loss.importance[:, None] * problem.loss.second_derivative(point.scores)
         bent[bent <= FLAT * bent.max(initial=0.0)] = 0.0
         self._bent = bent
-        low_rank = isinstance(problem.stack, LowRankStack) and problem.ranks.sum() < len(problem.loss)
+        low_rank = problem.stack.explicit and problem.ranks.sum() < len(problem.loss)
         make = _LowRankColumn if low_rank else _DenseColumn
         with one_blas_thread():
             self._columns = [make(problem, point.weights, column) for column in bent.T]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multikernel.gram import LowRankStack
+from multikernel.gram import KernelRows
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.clock import check
-from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, KernelRows
+from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE
 from multikernel.solvers.obscure.sdca import CombinedRows
 
 Matrix = NDArray[np.float64]
@@ -92,7 +92,7 @@ def epoch(
     """
     state = Steps(problem, scores, alpha[None], [step], [step * problem.lam], [len(order)])
     problem.passes += len(order) / len(problem.loss)
-    if isinstance(problem.stack, LowRankStack):
+    if problem.stack.explicit:
         from multikernel.compiled.svrg import feature_epoch
 
         both = problem.vector(weights, np.hstack([alpha, state.full]))
@@ -130,7 +130,7 @@ class BlockSteps:
 
     def __init__(self, problem: SmoothProblem):
         self.problem = problem
-        low_rank = isinstance(problem.stack, LowRankStack)
+        low_rank = problem.stack.explicit
         self._rows = None if low_rank else KernelRows(problem.stack, problem.memory)
 
     def begin(self, coef: NDArray, step: NDArray, decay: NDArray, stop: NDArray) -> Matrix:
