@@ -65,15 +65,6 @@ def refresh_weights(squares, threshold, q, weights):
 
 
 @part
-def weighted_norm(squares, weights):
-    """``sqrt(Σ_j weights_j ‖T_j‖²)``, the norm of T in the kernel of these weights."""
-    total = 0.0
-    for j in range(squares.shape[0]):
-        total += weights[j] * squares[j]
-    return np.sqrt(max(total, 0.0))
-
-
-@part
 def _most_violating(table, weights, factor, cost, label, i, scores):
     """Largest ``cost[label, r] + score_r - score_label`` over r != label, its r, and whether the label lost."""
     n_kernels, n_classes = table.shape[0], table.shape[1]
@@ -84,9 +75,15 @@ def _most_violating(table, weights, factor, cost, label, i, scores):
         if weight > 1e-30:
             for r in range(n_classes):
                 scores[r] += weight * table[j, r, i]
+    return _best_rival(scores, factor, cost, label)
+
+
+@part
+def _best_rival(scores, factor, cost, label):
+    """:func:`_most_violating` for ``factor · scores`` of one sample, shape (M,)."""
     rival, loss, best = -1, -np.inf, -np.inf
     own = factor * scores[label]
-    for r in range(n_classes):
+    for r in range(scores.shape[0]):
         if r != label:
             difference = factor * scores[r] - own
             best = max(best, difference)
@@ -101,12 +98,43 @@ def _add(rows, place, diagonal, step, label, rival, i, table, coef, squares):
     coef[i, label] += step
     coef[i, rival] -= step
     for j in range(table.shape[0]):
-        up, down, row = table[j, label], table[j, rival], rows[j, place]
-        squares[j] += 2.0 * step * (up[i] - down[i] + step * diagonal[j, i])
-        for k in range(row.shape[0]):
-            change = step * row[k]
-            up[k] += change
-            down[k] -= change
+        squares[j] += _move(rows[j, place], diagonal[j, i], step, table[j, label], table[j, rival], i)
+
+
+@part
+def _move(row, diagonal, step, up, down, i):
+    """Scores of two classes after a step on sample i under one kernel; returns the change of ‖T_j‖²."""
+    change_of_square = 2.0 * step * (up[i] - down[i] + step * diagonal)
+    for k in range(row.shape[0]):
+        change = step * row[k]
+        up[k] += change
+        down[k] -= change
+    return change_of_square
+
+
+@part
+def _proximal_step(scalars, lam, q, radius, length):
+    """Steps 8 to 10 of [OJC10, alg. 2]: the step size where the sub-gradient has this length; counts the step."""
+    scalars[STEPS] += 1
+    length += lam / q * scalars[SCALE] * scalars[NORM]
+    distance = lam * scalars[STEPS] + scalars[PROXIMAL]
+    root = np.sqrt(distance * distance + q * (length / radius) ** 2)
+    scalars[PROXIMAL] += 0.5 * (root - distance)
+    eta = q / (lam * scalars[STEPS] + scalars[PROXIMAL])
+    # the very first Pegasos step multiplies by zero, what is zero already
+    shrink = 1.0 - lam * eta / q
+    if shrink > 0.0:
+        scalars[SCALE] *= shrink
+    return eta
+
+
+@part
+def _project(scalars, largest):
+    """Step 12: shorten θ to ``largest``; says whether the scale is so small that it has to be multiplied into T."""
+    norm = scalars[SCALE] * scalars[NORM]
+    if norm > largest:
+        scalars[SCALE] *= largest / norm
+    return scalars[SCALE] < SMALLEST_SCALE
 
 
 @loop
@@ -131,46 +159,70 @@ def online_steps(
 
 @loop
 def proximal_steps(
-    rows, slot, diagonal, labels, cost, importance, lengths, hits, order, position, lam, q, radius, fixed,
+    rows, slot, diagonal, labels, cost, importance, lengths, hits, order, position, lam, q, radius,
     table, coef, squares, weights, scalars, scores,
 ):  # fmt: skip
     """Stage 2 on ``order[position:]``: proximal projected sub-gradient steps; an infinite radius makes it Pegasos.
 
     ``lengths[i]`` is ‖z‖_{2,q} of a step on sample i. θ = scale · T, so that shrinking and projecting touch one
-    number; the weights do not depend on the scale. With ``fixed`` they do not depend on T either: the norm is then
-    that of Σ_j weights_j K_j, and q is 2. ``hits[i, r]`` counts the updates of sample i against class r.
+    number; the weights do not depend on the scale. ``hits[i, r]`` counts the updates of sample i against class r.
     """
     for k in range(position, order.shape[0]):
         i = order[k]
-        scale, norm = scalars[SCALE], scalars[SCALE] * scalars[NORM]
-        loss, rival, mistake = _most_violating(table, weights, scale / q, cost, labels[i], i, scores)
+        loss, rival, mistake = _most_violating(table, weights, scalars[SCALE] / q, cost, labels[i], i, scores)
         moves = loss > 0.0 and importance[i] > 0.0
         if moves and slot[i] < 0:
             return k
-        scalars[STEPS] += 1
+        eta = _proximal_step(scalars, lam, q, radius, lengths[i] if moves else 0.0)
         scalars[MISTAKES] += mistake
-        # 8.-10. step size
-        length = lam / q * norm + (lengths[i] if moves else 0.0)
-        distance = lam * scalars[STEPS] + scalars[PROXIMAL]
-        root = np.sqrt(distance * distance + q * (length / radius) ** 2)
-        scalars[PROXIMAL] += 0.5 * (root - distance)
-        eta = q / (lam * scalars[STEPS] + scalars[PROXIMAL])
-        # 11. shrink and step; the very first Pegasos step multiplies by zero, what is zero already
-        shrink = 1.0 - lam * eta / q
-        if shrink > 0.0:
-            scale *= shrink
         if moves:
-            _add(rows, slot[i], diagonal, eta * importance[i] / scale, labels[i], rival, i, table, coef, squares)
-            scalars[NORM] = weighted_norm(squares, weights) if fixed else refresh_weights(squares, 0.0, q, weights)
+            step = eta * importance[i] / scalars[SCALE]
+            _add(rows, slot[i], diagonal, step, labels[i], rival, i, table, coef, squares)
+            scalars[NORM] = refresh_weights(squares, 0.0, q, weights)
             scalars[UPDATES] += 1
             hits[i, rival] += 1.0
-        # 12. projection
-        norm = scale * scalars[NORM]
-        if norm > q * radius:
-            scale *= q * radius / norm
-        scalars[SCALE] = scale
-        if scale < SMALLEST_SCALE:
-            return k + 1  # the caller multiplies it into T
+        if _project(scalars, q * radius):
+            return k + 1
+    return order.shape[0]
+
+
+@loop
+def weighted_steps(
+    rows, slot, diagonal, labels, cost, importance, lengths, hits, combined, row, order, position, lam, radius,
+    table, coef, squares, weights, scalars, scores,
+):  # fmt: skip
+    """:func:`proximal_steps` with given weights, for the norm of the kernel ``K = Σ_j weights_j K_j``, where q is 2.
+
+    ``combined[r] = Σ_j weights_j table[j, r]``, shape (M, n), follows the table, so that a step whose margin holds
+    reads M numbers. ``row`` (n,) is scratch.
+    """
+    n_kernels, n_classes, n = table.shape
+    for k in range(position, order.shape[0]):
+        i = order[k]
+        label = labels[i]
+        for r in range(n_classes):
+            scores[r] = combined[r, i]
+        loss, rival, mistake = _best_rival(scores, 0.5 * scalars[SCALE], cost, label)
+        moves = loss > 0.0 and importance[i] > 0.0
+        if moves and slot[i] < 0:
+            return k
+        eta = _proximal_step(scalars, lam, 2.0, radius, lengths[i] if moves else 0.0)
+        scalars[MISTAKES] += mistake
+        if moves:
+            step = eta * importance[i] / scalars[SCALE]
+            _add(rows, slot[i], diagonal, step, label, rival, i, table, coef, squares)
+            for m in range(n):
+                row[m] = 0.0
+            for j in range(n_kernels):
+                weight, one = weights[j], rows[j, slot[i]]
+                for m in range(n):
+                    row[m] += weight * one[m]
+            square = scalars[NORM] ** 2 + _move(row, row[i], step, combined[label], combined[rival], i)
+            scalars[NORM] = np.sqrt(max(square, 0.0))
+            scalars[UPDATES] += 1
+            hits[i, rival] += 1.0
+        if _project(scalars, 2.0 * radius):
+            return k + 1
     return order.shape[0]
 
 

@@ -48,7 +48,8 @@ class ScoreTable:
         self._batch = FIRST_BATCH
         self._ahead, self._coef_ahead = np.zeros(0, dtype=np.int64), np.zeros((0, n_classes))
         self.scalars[compiled.SCALE] = 1.0
-        self.q, self.fixed = problem.q, False  # the norm of θ, and whether the weights are given instead of implied
+        self.q = problem.q  # the norm of θ
+        self.combined: NDArray[np.float64] | None = None  # Σ_j weights_j T_j where weights are given, not implied
         self.hits, self._scores = np.zeros((n, n_classes)), np.empty(n_classes)
         self.diagonal = np.ascontiguousarray(problem.stack.diagonal(), dtype=np.float64)
         # a step is on one sample instead of on the mean, so that its weight is n times its share of the loss
@@ -62,9 +63,13 @@ class ScoreTable:
 
     def proximal(self, order: NDArray, radius: float, lengths: NDArray) -> None:
         """Steps of stage 2 on the samples of ``order``; ``lengths`` are those of the sub-gradients."""
-        factor = lambda: self.scalars[self.compiled.SCALE] / self.q  # noqa: E731
-        settings = (self.problem.lam, self.q, radius, self.fixed)
-        self._run(self.compiled.proximal_steps, order, factor, (lengths, self.hits), settings)
+        factor = lambda: self.scale / self.q  # noqa: E731
+        if self.combined is None:
+            settings = (self.problem.lam, self.q, radius)
+            self._run(self.compiled.proximal_steps, order, factor, (lengths, self.hits), settings)
+        else:
+            data = (lengths, self.hits, self.combined, np.empty(len(self.coef)))
+            self._run(self.compiled.weighted_steps, order, factor, data, (self.problem.lam, radius))
 
     def averaging(self, order: NDArray) -> None:
         """Steps of UFO-MKL on the samples of ``order``."""
@@ -110,6 +115,8 @@ class ScoreTable:
         self.coef *= scale
         self.squares *= scale * scale
         self.scalars[self.compiled.NORM] *= scale
+        if self.combined is not None:
+            self.combined *= scale
 
     def _needed(self, order: NDArray, position: int, factor: float) -> NDArray[np.int64]:
         """The sample whose row is missing, and some after it that will need theirs unless their scores change."""
@@ -168,7 +175,7 @@ class ScoreTable:
     def settle(self) -> None:
         """Compute norms and weights afresh: updating them a million times adds up rounding errors."""
         self.squares[:] = squares_of(self.table, self.coef)
-        if self.fixed:
+        if self.combined is not None:
             norm = self._weighted_norm()
         else:
             threshold = self.problem.sparsity * self.steps
@@ -177,7 +184,8 @@ class ScoreTable:
 
     def fix(self, weights: NDArray) -> None:
         """Give the weights: the norm is now that of the kernel Σ_j weights_j K_j, and ``w_j = weights_j θ_j / 2``."""
-        self.weights[:], self.fixed = weights, True
+        self.weights[:] = weights
+        self.combined = np.tensordot(weights, self.table, axes=1)
         self.scale *= 2.0 / self.q
         self.q = 2.0
         self.scalars[self.compiled.NORM] = self._weighted_norm()
@@ -203,7 +211,7 @@ class ScoreTable:
 
     def lengths(self) -> NDArray[np.float64]:
         """‖z‖_{2,q} of a step on each sample: sqrt(2) times the q-norm over kernels of sqrt(k_j(x, x))."""
-        if self.fixed:
+        if self.combined is not None:
             return self.importance * np.sqrt(2.0 * np.maximum(self.weights @ self.diagonal, 0.0))
         root = np.sqrt(np.maximum(self.diagonal, 0.0))
         return np.sqrt(2.0) * self.importance * np.array([lp_norm(column, self.problem.q) for column in root.T])

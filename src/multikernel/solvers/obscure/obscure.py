@@ -83,8 +83,7 @@ def obscure(
     state.fix(problem.inside(weights, STARTING_SHARE))
     search = Search(problem, state, first, epochs)
     search.resume(monitor)
-    cheap = state.kernels.complete  # else judging costs as much as an epoch
-    if (cheap or epochs >= max_iter) and search.report(monitor, epochs, stage=1):
+    if (search.worked_enough or epochs >= max_iter) and search.report(monitor, epochs, stage=1):
         return
     state.scale *= first.scale
     for epoch in range(epochs + 1, max_iter + 1):
@@ -199,6 +198,7 @@ class Search:
         # the first epochs of stage 2 undo what stage 1 found before they improve on it: nothing to judge yet, unless
         # epochs are so long that a time limit must be seen
         self._next_report = epochs + (6 if state.kernels.complete else 1)
+        self._reported = 0  # updates when the solution was last judged
 
     def resume(self, monitor: Monitor) -> None:
         """Set the clock of the steps: to zero, or to where the run that is resumed was."""
@@ -249,15 +249,17 @@ class Search:
         self.next_look = self._first + max(done + 1, int(GROWTH * done))
 
     def due(self, epoch: int) -> bool:
-        """Whether to have the solution judged, which reads all kernels: rarely where that means computing them."""
-        if epoch < self._next_report:
-            return False
-        growth = 1.0 if self.state.kernels.complete else 2.0
-        self._next_report = self._first + int(growth * (epoch - self._first))
-        return True
+        """Whether to have the solution judged, which reads all kernels: after twice as many epochs, or much work."""
+        return epoch >= self._next_report or self.worked_enough
+
+    @property
+    def worked_enough(self) -> bool:
+        """Whether updates took longer than a judgement does: two or three passes over kernels in memory."""
+        return self.state.kernels.complete and self.state.updates - self._reported >= len(self.problem.loss)
 
     def report(self, monitor: Monitor, epoch: int, stage: int) -> bool:
         """Have the best solution judged; true if the monitor says stop."""
+        self._reported, self._next_report = self.state.updates, max(self._next_report, 2 * epoch - self._first)
         if self._dual is not None:
             prove(monitor, self.problem, self.best, self._dual)
         monitor.notes = {
