@@ -20,7 +20,7 @@ from multikernel.problems.fisher_system import RegularizedFDA, fisher_targets
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.fisher.catalogue import FDA_SOLVERS, solve_fda
-from multikernel.svm.ridge import CholeskyFactor
+from multikernel.svm.cholesky import CholeskyFactor
 
 P_VALUES = [1.0, 1.0 + 2.0**-6, 1.5, 2.0, 8.0, 1e6]
 

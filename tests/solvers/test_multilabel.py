@@ -10,7 +10,7 @@ from references import minmax_bracket, worst_label_bracket
 
 from multikernel.gram import DenseStack
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.problems.multilabel import LabelSumProblem, MovingKernel, WorstLabelProblem, kernel_times
+from multikernel.problems.multilabel import LabelSumProblem, MovingKernel, WorstLabelProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.closed_form import closed_form
@@ -23,6 +23,7 @@ from multikernel.solvers.multilabel.sa import LabelTable, label_sa, label_sa_vr,
 from multikernel.solvers.printed.mirror_prox import label_mirror_prox
 from multikernel.solvers.printed.multilabel_sum import subgradient
 from multikernel.svm import CSVM, LabelSVMs
+from multikernel.svm.quadratic_program import kernel_times
 
 C = 2.0
 

@@ -91,7 +91,7 @@ def test_box_problem_satisfies_the_kkt_conditions(kind, C):
     svm = CSVM(signs, C, bias=False)
     _, alpha = svm.solve(K, tol=1e-7)
     assert svm.violation(alpha) == 0.0
-    assert svm.intercept(K @ alpha, alpha) == 0.0
+    assert svm.intercept(K @ alpha) == 0.0
     margins = signs * (K @ alpha)
     # each sample's share of the gap: what its alpha loses by not being where its margin says
     shares = np.maximum(1 - margins, 0) * (C - np.abs(alpha)) + np.maximum(margins - 1, 0) * np.abs(alpha)

@@ -10,10 +10,16 @@ from multikernel.datasets import load_digits_quadrants
 from multikernel.kernels import KernelFamily
 from multikernel.svm.binary import CSVM
 from multikernel.svm.decomposition import Progress
-from multikernel.svm.feasible import fill_sum, project_to_sum, settle_sum, weighted_quantile
 from multikernel.svm.interior import MOST_STEPS, _Path, interior_point
-from multikernel.svm.newton import BoundedNewton
-from multikernel.svm.operators import DenseOperator, as_operator, is_far_from_origin
+from multikernel.svm.quadratic_program import (
+    DenseOperator,
+    as_operator,
+    fill_sum,
+    project_to_sum,
+    weighted_quantile,
+    with_sum,
+)
+from multikernel.svm.working_set import BoundedNewton
 
 seeds = st.integers(0, 2**31)
 
@@ -51,7 +57,7 @@ def test_settled_and_filled_points_are_feasible(n, seed):
     lo = np.minimum(lo, 0.0)
     hi = np.maximum(hi, 0.0)
     total = lo.sum() + generator.random() * (hi.sum() - lo.sum())
-    for point in (settle_sum(generator.normal(size=n) * 100, lo, hi, total), fill_sum(lo, hi, total)):
+    for point in (with_sum(generator.normal(size=n) * 100, lo, hi, total), fill_sum(lo, hi, total)):
         assert np.all((lo <= point) & (point <= hi))
         assert_allclose(point.sum(), total, atol=1e-9)
 
@@ -163,6 +169,6 @@ def test_bursts_that_leave_the_gap_as_it_is_are_stopped_soon():
 
 def test_kernels_that_are_nearly_constant_are_told_from_others():
     X = np.random.default_rng(0).normal(size=(20, 3))
-    assert is_far_from_origin(DenseOperator((X + 1e7) @ (X + 1e7).T))
-    assert not is_far_from_origin(DenseOperator((X + 10.0) @ (X + 10.0).T))
-    assert not is_far_from_origin(DenseOperator(np.zeros((20, 20))))
+    assert DenseOperator((X + 1e7) @ (X + 1e7).T).is_far_from_origin()
+    assert not DenseOperator((X + 10.0) @ (X + 10.0).T).is_far_from_origin()
+    assert not DenseOperator(np.zeros((20, 20))).is_far_from_origin()

@@ -73,7 +73,7 @@ def test_labels_equal_separate_solves_and_leave_unused_samples_out(bias):
     quadratic = np.einsum("nt,nt->t", alpha, scores)
     assert_allclose(labels.linear(alpha) - 0.5 * quadratic, values, rtol=1e-9)
     assert labels.certificate(scores, alpha).relative_gap <= 1e-7
-    assert_array_equal(labels.intercepts(scores), [svm.intercept(f) for svm, f in zip(labels.svms, scores.T)])
+    assert_array_equal(labels.intercept(scores), [svm.intercept(f) for svm, f in zip(labels.svms, scores.T)])
 
 
 def test_labels_accept_a_warm_start():

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.combination import WeightedSum, combined_scores, one_kernel
-from multikernel.problems.multilabel import LabelProblem, kernel_times
+from multikernel.problems.multilabel import LabelProblem
 from multikernel.svm.binary import CSVM
 from multikernel.svm.labels import LabelSVMs
+from multikernel.svm.quadratic_program import kernel_times
 
 Vector = NDArray[np.float64]
 CRITERIA = ("f1", "accuracy")
@@ -27,7 +28,7 @@ def left_out_scores(
         stack, svms = problem.stack, _on_some(problem.inner, train)
         inside = one_kernel(stack.take(train, train), combination, problem.memory)
         _, coefficients = svms.solve(inside, alpha[train], tol=tol, warn=False)
-        intercepts = svms.intercepts(kernel_times(inside, coefficients))
+        intercepts = svms.intercept(kernel_times(inside, coefficients))
         del inside
         out[test] = combined_scores(stack.take(test, train), combination, coefficients) + intercepts
     return out

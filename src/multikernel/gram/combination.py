@@ -85,7 +85,7 @@ def _forgive_rounding(block: NDArray, rows: NDArray, names: tuple[str, ...]) -> 
 class CombinedKernel:
     """The combined kernel of a stack, computed where it is read: for kernels that do not fit in memory.
 
-    It has the methods of :class:`multikernel.svm.operators.KernelOperator`.
+    It has the methods of :class:`multikernel.svm.quadratic_program.KernelOperator`.
     """
 
     def __init__(self, stack: GramStack, combination: Combination):

@@ -101,4 +101,4 @@ class ColumnProblem:
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> Array:
         """The biases with the least loss, shape (T,)."""
-        return self.inner.intercepts(self.master(weights) @ alpha)
+        return self.inner.intercept(self.master(weights) @ alpha)

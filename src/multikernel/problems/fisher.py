@@ -14,7 +14,7 @@ from multikernel.problems.weight_sets import LpBall, nearest
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.clock import check
 from multikernel.runtime.threads import map_threads
-from multikernel.svm.ridge import CholeskyFactor
+from multikernel.svm.cholesky import CholeskyFactor
 
 Matrix = NDArray[np.float64]
 # Samples whose features are multiplied between two looks at the clock.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.certificate import Certificate
-from multikernel.svm.ridge import CholeskyFactor
+from multikernel.svm.cholesky import CholeskyFactor
 
 Matrix = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from multikernel.kernels.base import exponential
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.regularizers import Regularizer, dual_bound
 from multikernel.runtime.clock import OutOfTime
-from multikernel.svm.operators import KernelOperator, as_operator
+from multikernel.svm.quadratic_program import KernelOperator, kernel_times
 
 Vector = NDArray[np.float64]
 
@@ -282,9 +282,7 @@ class GeneralizedProblem:
             return np.zeros(alpha.shape)
         last = self._scores
         if last is None or not (np.array_equal(last[0], d) and np.array_equal(last[1], alpha)):
-            operator, columns = as_operator(self.kernel(d)), alpha.reshape(len(alpha), -1).T
-            scores = np.column_stack([operator.matvec(np.ascontiguousarray(column)) for column in columns])
-            last = self._scores = np.array(d), np.array(alpha), scores.reshape(alpha.shape)
+            last = self._scores = np.array(d), np.array(alpha), kernel_times(self.kernel(d), alpha)
         return last[2]
 
     def certificate(self, d: Vector, alpha: NDArray) -> Certificate:
@@ -311,7 +309,7 @@ class GeneralizedProblem:
     def intercept(self, d: Vector, alpha: NDArray) -> Any:
         """The bias with the least loss; one per label."""
         scores = self.scores(d, alpha)
-        return self.inner.intercepts(scores) if alpha.ndim == 2 else self.inner.intercept(scores)
+        return self.inner.intercept(scores)
 
 
 # Where all parameters are near zero, their unit is this share of the largest one at the start.

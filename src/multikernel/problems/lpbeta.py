@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.certificate import Certificate
-from multikernel.svm.feasible import settle_sum, weighted_quantile
+from multikernel.svm.quadratic_program import weighted_quantile, with_sum
 
 Table = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ class MarginProblem:
         prices = np.maximum(prices, 0.0)
         prices[samples, self.codes] = 0.0
         sums = prices.sum(axis=1)
-        wanted = settle_sum(sums, np.zeros(self.n_samples), self.caps, 1.0)
+        wanted = with_sum(sums, np.zeros(self.n_samples), self.caps, 1.0)
         prices *= (wanted / np.where(sums > 0.0, sums, 1.0))[:, None]
         missing = np.flatnonzero((sums <= 0.0) & (wanted > 0.0))
         prices[missing, (self.codes[missing] + 1) % self.n_classes] = wanted[missing]

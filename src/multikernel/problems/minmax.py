@@ -18,7 +18,7 @@ from multikernel.problems.weight_sets import WeightSet, nearest
 from multikernel.runtime.clock import OutOfTime
 from multikernel.svm.binary import NuSVM
 from multikernel.svm.labels import LabelSVMs
-from multikernel.svm.operators import KernelOperator, as_operator
+from multikernel.svm.quadratic_program import KernelOperator, as_operator
 
 # How much of the tolerance of an SVM its gap may be, computed from the kernels themselves, before the rounding of the
 # combined kernel is to blame.
@@ -195,7 +195,7 @@ class MinMaxProblem:
         if not svms:
             return 0.0
         largest = float(self.weight_set.support(self.stack.diagonal().max(axis=1)))
-        return sum(svm.rounding(largest) for svm in svms)
+        return sum(svm.resolution(largest) for svm in svms)
 
     def _watch_rounding(self, weights: NDArray, alpha: NDArray, primal: float) -> None:
         """Combine kernels in double precision from now on if the SVM is further from its optimum than was asked."""
@@ -208,4 +208,4 @@ class MinMaxProblem:
     def intercept(self, weights: NDArray, alpha: NDArray) -> Any:
         """The bias with the least loss; one per label."""
         scores = np.tensordot(weights, self.scores(alpha), axes=1)
-        return self.inner.intercepts(scores) if alpha.ndim == 2 else self.inner.intercept(scores)
+        return self.inner.intercept(scores)

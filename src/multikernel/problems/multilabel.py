@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.base import BLOCK_BYTES, GramStack
-from multikernel.gram.combination import CombinedKernel
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
@@ -16,7 +15,7 @@ from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.threads import map_threads
 from multikernel.svm.labels import LabelSVMs
-from multikernel.svm.operators import DenseOperator, KernelOperator
+from multikernel.svm.quadratic_program import DenseOperator, KernelOperator, kernel_times
 
 Vector = NDArray[np.float64]
 
@@ -104,7 +103,7 @@ class LabelProblem(MinMaxProblem):
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> Vector:
         """The bias with the least loss, one per label."""
-        return self.inner.intercepts(self.label_scores(weights, alpha))
+        return self.inner.intercept(self.label_scores(weights, alpha))
 
 
 class LabelSumProblem(LabelProblem):
@@ -320,18 +319,3 @@ def without_smallest(weights: Vector, share: float) -> Vector:
     kept = np.array(weights)
     kept[order[np.cumsum(weights[order]) <= share]] = 0.0
     return kept / kept.sum()
-
-
-def kernel_times(kernel: NDArray | KernelOperator, alpha: NDArray) -> NDArray[np.float64]:
-    """``kernel @ alpha`` in double precision, for alpha of shape (n, M)."""
-    if isinstance(kernel, np.ndarray) and kernel.dtype == np.float64:
-        return kernel @ alpha
-    if isinstance(kernel, CombinedKernel):
-        return kernel.matvec(alpha)
-    if isinstance(kernel, np.ndarray):
-        out = np.empty(alpha.shape)
-        size = max(1, BLOCK_BYTES // (8 * len(alpha)))
-        for start in range(0, len(alpha), size):
-            out[start : start + size] = kernel[start : start + size].astype(np.float64) @ alpha
-        return out
-    return np.column_stack([kernel.matvec(np.ascontiguousarray(column)) for column in alpha.T])

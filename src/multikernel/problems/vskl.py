@@ -15,7 +15,6 @@ from multikernel.problems.extrapolation import extrapolated_move
 from multikernel.problems.groups import Groups
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
-from multikernel.svm.binary import CSVM
 from multikernel.svm.labels import LabelSVMs
 
 Vector = NDArray[np.float64]
@@ -137,7 +136,7 @@ class VSKLProblem(MinMaxProblem):
         errors = [None] * len(svms) if error is None else error.reshape(len(scores), -1).T
         columns = list(zip(svms, scores.reshape(len(scores), -1).T, errors))
         primal = penalty + sum(svm.losses(f, e) for svm, f, e in columns)
-        margin = min(svm._separation(f, e) if isinstance(svm, CSVM) else 0.0 for svm, f, e in columns)
+        margin = min(svm.separation(f, e) for svm, f, e in columns)
         return min(primal, penalty / margin**2) if margin > 0.0 else primal
 
     # -- what its solvers work on ---------------------------------------------------------------------------------

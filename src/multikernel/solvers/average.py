@@ -9,7 +9,7 @@ from multikernel.problems.certificate import Certificate
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.svm.binary import CSVM, NuSVM
-from multikernel.svm.operators import KernelOperator, as_operator
+from multikernel.svm.quadratic_program import KernelOperator, as_operator
 
 
 class OneKernelProblem:
@@ -45,7 +45,7 @@ class OneKernelProblem:
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> float:
         """The bias with the least loss."""
-        return self.inner.intercept(self._scores(alpha), alpha)
+        return self.inner.intercept(self._scores(alpha))
 
     def _scores(self, alpha: NDArray) -> NDArray:
         """``K alpha``; the last one is remembered."""

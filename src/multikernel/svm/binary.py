@@ -21,16 +21,14 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel.problems.certificate import Certificate
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.svm.decomposition import Decomposition
-from multikernel.svm.feasible import fill_sum, weighted_quantile
-from multikernel.svm.operators import (
+from multikernel.svm.quadratic_program import (
+    BoxProblem,
     DenseOperator,
     KernelOperator,
     as_operator,
-    is_far_from_origin,
-    is_finite,
-    without_offset,
+    fill_sum,
+    weighted_quantile,
 )
-from multikernel.svm.qp import BoxProblem
 
 Vector = NDArray[np.float64]
 
@@ -47,16 +45,30 @@ class _SVM:
 
     signs: Vector
     upper: Vector  # bound on |alpha|, shape (n,)
+    shrinks = True  # whether multiples of a feasible alpha, by 0 to 1, are feasible
 
     @property
     def n_samples(self) -> int:
         """Number of samples, used or not."""
         return len(self.signs)
 
+    @property
+    def svms(self) -> tuple[Self, ...]:
+        """The SVMs there are: one."""
+        return (self,)
+
     @cached_property
     def problem(self) -> BoxProblem:
         """The quadratic program in alpha."""
         raise NotImplementedError
+
+    def resolution(self, largest: float) -> float:
+        """Gap that is none, as an optimum can be zero; ``largest`` is the largest entry of the kernel's diagonal."""
+        return 0.0
+
+    def separation(self, scores: Vector, error: Vector | None = None) -> float:
+        """Margin of scores that separate the classes where there is no price on a margin; else 0."""
+        return 0.0
 
     def start(self) -> Vector:
         """A feasible alpha for a cold start."""
@@ -80,10 +92,7 @@ class _SVM:
         return float(self.problem.p @ alpha)
 
     def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
-        """Primal and dual value at ``alpha``, with ``scores = K @ alpha``.
-
-        Given what scores may be off by at most, the values hold for any such scores and whatever the rounding here.
-        """
+        """Primal and dual value at ``alpha``, with ``scores = K @ alpha``."""
         raise NotImplementedError
 
     def _squared_norm(self, scores: Vector, alpha: Vector, error: Vector | None) -> float:
@@ -143,13 +152,13 @@ class _SVM:
         working_size: int | None = None,
         warn: bool = True,
     ) -> tuple[float, Vector]:
-        """Solve the dual on the kernel ``K``.
+        """Solve the dual on the kernel ``K``; returns its value and feasible signed dual coefficients, shape (n,).
 
         Parameters
         ----------
         K : ndarray of shape (n, n) or kernel operator
             Symmetric positive semi-definite; float32 stays float32. For a kernel that does not fit in
-            memory, anything with the methods of :class:`~multikernel.svm.operators.KernelOperator`.
+            memory, anything with the methods of :class:`~multikernel.svm.quadratic_program.KernelOperator`.
         warm : array-like of shape (n,), optional
             Where to start: any alpha, repaired if it is not feasible.
         tol : float
@@ -163,18 +172,6 @@ class _SVM:
             Largest working set; by default all variables for an array, 2,000 for an operator.
         warn : bool
             Whether to warn when ``tol`` was not reached; a caller that judges the result itself need not.
-
-        Returns
-        -------
-        value : float
-            Dual objective.
-        alpha : ndarray of shape (n,)
-            Feasible signed dual coefficients.
-
-        Raises
-        ------
-        OutOfTime
-            With the alpha that was reached.
         """
         if not 0.0 < tol < np.inf:
             raise ValueError(f"tol = {tol!r} must be a positive, finite number: the relative duality gap to reach.")
@@ -184,8 +181,9 @@ class _SVM:
                 f"The kernel has shape {operator.shape}, but there are {self.n_samples} labels. "
                 "Pass the kernel among the training samples only."
             )
+        dense = operator if isinstance(operator, DenseOperator) else None
         if working_size is None:
-            working_size = self.n_samples if isinstance(operator, DenseOperator) else WORKING_SIZE
+            working_size = self.n_samples if dense is not None else WORKING_SIZE
         stopped = []
 
         def watch(alpha: Vector) -> bool:
@@ -194,42 +192,34 @@ class _SVM:
 
         start = self.start() if warm is None else self._checked(warm, "warm")
         # centring takes the offset out of the entries, but not their rounding
-        entry_error = np.finfo(float).eps * float(np.max(operator.diagonal(), initial=0.0))
-        centred_first = bool(self.problem.groups) and is_far_from_origin(operator)
-        if centred_first:  # sums are fixed, so nothing else changes; as it stands every burst would chase rounding
-            operator = without_offset(operator)
+        limits = tol, working_size, np.finfo(float).eps * float(np.max(operator.diagonal(), initial=0.0))
+        to_centre = dense if self.problem.groups else None  # sums are fixed, so nothing else changes
+        if to_centre is not None and to_centre.is_far_from_origin():  # as it stands every burst would chase rounding
+            operator, to_centre = to_centre.centred(), None
         with one_blas_thread():
-            plain = self._decomposition(operator, tol, working_size, entry_error)
-            alpha, scores, gap = plain.solve(start, max_iter, watch)
-            stuck = gap > tol and not any(stopped) and len(stopped) < max_iter
-            if stuck and self.problem.groups and not centred_first:
+            engine = self._decomposition(operator, *limits)
+            alpha, scores, gap = engine.solve(start, max_iter, watch)
+            if to_centre is not None and gap > tol and not any(stopped) and len(stopped) < max_iter:
                 # if that is because the samples lie far from the origin, the kernel about their mean helps
-                centred = self._decomposition(without_offset(operator), tol, working_size, entry_error)
+                centred = self._decomposition(to_centre.centred(), *limits)
                 alpha, _, _ = centred.solve(alpha, max_iter - len(stopped), watch)
                 scores = operator.matvec(alpha)
-                gap = self._gap(scores, alpha, float(np.max(operator.diagonal(), initial=0.0)))
-        if not (np.isfinite(gap) and (gap <= tol or is_finite(operator))):
+                gap = engine.relative_gap(scores, alpha)
+        # a kernel that is not in memory is believed to be finite
+        if not np.isfinite(gap) or (gap > tol and dense is not None and not np.isfinite(dense.K).all()):
             raise ValueError("The kernel has entries that are not finite, or too large to add up. Clean or scale it.")
         if warn and gap > tol and not any(stopped):
             self._warn(gap, tol, len(stopped), max_iter)
         return self.linear(alpha) - 0.5 * float(alpha @ scores), alpha
 
-    def _gap(self, scores: Vector, alpha: Vector, largest: float) -> float:
-        """Relative duality gap; ``largest`` is the largest entry of the kernel's diagonal."""
-        return self.certificate(scores, alpha).relative_gap
+    def _decomposition(self, operator: KernelOperator, tol: float, size: int, entry_error: float) -> Decomposition:
+        resolution = self.resolution(float(np.max(operator.diagonal(), initial=0.0)))
 
-    def _decomposition(
-        self, operator: KernelOperator, tol: float, working_size: int, entry_error: float
-    ) -> Decomposition:
-        largest = float(np.max(operator.diagonal(), initial=0.0))
-        return Decomposition(
-            operator,
-            self.problem,
-            lambda scores, alpha: self._gap(scores, alpha, largest),
-            tol=tol,
-            working_size=working_size,
-            entry_error=entry_error,
-        )
+        def relative_gap(scores: Vector, alpha: Vector) -> float:
+            certificate = self.certificate(scores, alpha)
+            return 0.0 if certificate.gap <= resolution else certificate.relative_gap
+
+        return Decomposition(operator, self.problem, relative_gap, tol, size, entry_error)
 
     def _warn(self, gap: float, tol: float, bursts: int, max_iter: int) -> None:
         if bursts >= max_iter:
@@ -307,7 +297,7 @@ class CSVM(_SVM):
         groups: tuple[Any, ...] = (np.arange(self.n_samples),) if self.bias else ()
         return BoxProblem(self.signs, np.minimum(ends, 0.0), np.maximum(ends, 0.0), groups, (0.0,) * len(groups))
 
-    def intercept(self, scores: Vector, alpha: Vector | None = None) -> float:
+    def intercept(self, scores: Vector) -> float:
         """The bias with the least loss for these scores: exact, the middle where several are; 0.0 without bias."""
         if not self.bias:
             return 0.0
@@ -324,7 +314,7 @@ class CSVM(_SVM):
         squared_norm = self._squared_norm(scores, alpha, error)
         primal = 0.5 * squared_norm + self.losses(scores, error)
         dual = self.linear(alpha) - 0.5 * squared_norm
-        margin = self._separation(scores, error)
+        margin = self.separation(scores, error)
         if margin > 0.0:
             separating = 0.5 * squared_norm / margin / margin
             # on a kernel that is nearly constant both are rounding errors: no primal value lies below a dual one
@@ -335,7 +325,7 @@ class CSVM(_SVM):
         """``Σ C_i max(0, 1 − signs_i (scores_i + bias))`` with the best bias, and what it may be off by."""
         return self._losses(scores, 1.0, self.intercept(scores), error)
 
-    def _separation(self, scores: Vector, error: Vector | None = None) -> float:
+    def separation(self, scores: Vector, error: Vector | None = None) -> float:
         """Smallest distance of a used sample from the wrong side, with the bias that makes it largest."""
         used = self.upper > 0.0
         wrong = np.zeros(len(scores)) if error is None else error + 4 * UNIT * np.abs(scores)
@@ -370,6 +360,8 @@ class NuSVM(_SVM):
     >>> NuSVM([-1, 1, 1, -1], nu=0.5).solve(np.eye(4))
     (-0.03125, array([-0.125,  0.125,  0.125, -0.125]))
     """
+
+    shrinks = False
 
     def __init__(
         self,
@@ -414,21 +406,18 @@ class NuSVM(_SVM):
             weighted_quantile(-scores[negative], self.upper[negative], 0.5 * self.nu),
         )
 
-    def margin(self, scores: Vector, alpha: Vector | None = None) -> float:
+    def margin(self, scores: Vector) -> float:
         """The best ρ for these scores."""
         above, below = self._margins(scores)
         return 0.5 * (above + below)
 
-    def intercept(self, scores: Vector, alpha: Vector | None = None) -> float:
+    def intercept(self, scores: Vector) -> float:
         """The best bias for these scores."""
         above, below = self._margins(scores)
         return 0.5 * (below - above)
 
     def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
-        """Primal value with the best ρ and bias, and dual value, at a feasible ``alpha``.
-
-        Given what scores may be off by at most, the values hold for any such scores and whatever the rounding here.
-        """
+        """Primal value with the best ρ and bias, and dual value; parameters as for the C-SVM."""
         squared_norm = self._squared_norm(scores, alpha, error)
         return Certificate(primal=0.5 * squared_norm + self.losses(scores, error), dual=-0.5 * squared_norm)
 
@@ -438,16 +427,8 @@ class NuSVM(_SVM):
         lost = 0.0 if error is None else 8 * UNIT * self.nu * abs(margin)
         return self._losses(scores, margin, bias, error) - self.nu * margin + lost
 
-    def _gap(self, scores: Vector, alpha: Vector, largest: float) -> float:
-        """Relative duality gap, zero where it is below rounding.
-
-        Where the classes' reduced hulls meet the optimum is 0, and no gap is small relative to that.
-        """
-        certificate = self.certificate(scores, alpha)
-        return 0.0 if certificate.gap <= self.rounding(largest) else certificate.relative_gap
-
-    def rounding(self, largest: float) -> float:
-        """What values may differ by for nothing; ``largest`` is the largest entry of the kernel's diagonal."""
+    def resolution(self, largest: float) -> float:
+        """Where the classes' reduced hulls meet the optimum is 0, and no gap is small relative to that."""
         return 8 * np.finfo(float).eps * self.nu**2 * largest
 
 

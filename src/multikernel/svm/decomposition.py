@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from multikernel.runtime.clock import OutOfTime
 from multikernel.svm.interior import interior_point, low_rank_factor
-from multikernel.svm.operators import DenseOperator, KernelOperator
-from multikernel.svm.qp import BoxProblem, choose
+from multikernel.svm.quadratic_program import BoxProblem, DenseOperator, KernelOperator
 from multikernel.svm.working_set import WorkingSet
 
 Vector = NDArray[np.float64]
-Point = tuple[Vector, Vector, float]  # b, K @ b, relative gap
+Reached = tuple[Vector, Vector, float]  # b, K @ b, relative gap
 
 # Working sets in a burst, if they leave at most this share of the gap.
 ROUNDS, SLOW = 4, 0.3
@@ -73,45 +72,19 @@ class Progress:
 
 @dataclass
 class Decomposition:
-    """One solve: the kernel, the problem, what judges a point, and how far to go.
-
-    Parameters
-    ----------
-    operator : KernelOperator
-        The kernel.
-    problem : BoxProblem
-        The rest of (QP).
-    relative_gap : callable
-        Relative duality gap from (scores, b), scores = K @ b.
-    tol : float
-        Gap to reach.
-    working_size : int
-        Largest working set.
-    entry_error : float
-        What rounding may have done to an entry of the kernel.
-    """
+    """One solve: the kernel, the rest of (QP), what judges a point, and how far to go."""
 
     operator: KernelOperator
     problem: BoxProblem
-    relative_gap: Callable[[Vector, Vector], float]
+    relative_gap: Callable[[Vector, Vector], float]  # of scores = K @ b, and b
     tol: float
     working_size: int
-    entry_error: float = 0.0
+    entry_error: float = 0.0  # what rounding may have done to an entry of the kernel
 
     def solve(self, b: Vector, max_iter: int, monitor: Callable[[Vector], bool]) -> tuple[Vector, Vector, float]:
         """Bursts from ``b`` until the gap is small, or the monitor says stop, or nothing moves any more.
 
-        Returns
-        -------
-        b, scores : ndarray of shape (n,)
-            Feasible point and K @ b.
-        gap : float
-            Relative duality gap there.
-
-        Raises
-        ------
-        OutOfTime
-            With the feasible point that was reached.
+        Returns the feasible point, its scores and its gap; ``OutOfTime`` has the feasible point that was reached.
         """
         b = self._reached = self.problem.feasible(b)
         try:
@@ -149,7 +122,7 @@ class Decomposition:
         """Whether rounding of the kernel can change the objective by all that it is: bursts then chase noise."""
         return self.entry_error * float(np.abs(b).sum()) ** 2 > abs(self.value(scores, b))
 
-    def _verified(self, b: Vector, scores: Vector, gap: float) -> Point:
+    def _verified(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """The point with scores that are K @ b: computed again if a sample of rows shows that they have drifted."""
         if isinstance(self.operator, DenseOperator):  # elsewhere a block of the support may not fit in memory
             rows = np.unique(np.linspace(0, len(b) - 1, VERIFIED_ROWS).astype(np.intp))
@@ -164,7 +137,7 @@ class Decomposition:
         """Dual objective: minus that of (QP)."""
         return float(self.problem.p @ b - 0.5 * b @ scores)
 
-    def burst(self, b: Vector, scores: Vector, gap: float) -> Point:
+    def burst(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """A few working sets, then the interior-point method if they did not bring the gap down."""
         b = self._reached = b.copy()
         g, start = scores - self.problem.p, gap
@@ -173,14 +146,14 @@ class Decomposition:
             g = self._round(b, g, gap)
             gap = self.relative_gap(g + self.problem.p, b)
             if not gap > 0.5 * self.tol or (count >= ROUNDS and gap <= SLOW * start):
-                return self._settled(b, g + self.problem.p, gap)
+                return self._made_feasible(b, g + self.problem.p, gap)
             if count == 2 * ROUNDS and self._low_rank():
                 break  # the interior-point method is cheap
         return self._interior_round(b, g + self.problem.p, gap)
 
     def _round(self, b: Vector, g: Vector, gap: float) -> Vector:
         """Improve ``b`` in place on one working set; return the gradient there."""
-        index, worst = choose(self.problem, g, b, self.working_size)
+        index, worst = self.problem.working_set(g, b, self.working_size)
         most = len(index) > 0.5 * len(b) and len(b) <= self.working_size
         if most:
             index = self.problem.ordered(np.ones(len(b), dtype=bool))
@@ -210,14 +183,14 @@ class Decomposition:
         """KKT violation to reach on a working set: what makes the gap small enough, but not all at once."""
         return worst * min(max(0.3 * self.tol / gap, FASTEST), 0.1)
 
-    def _interior_round(self, b: Vector, scores: Vector, gap: float) -> Point:
+    def _interior_round(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """The interior-point method on one working set; what came in if that is not better."""
         problem = self.problem
-        index, _ = choose(problem, scores - problem.p, b, self.working_size)
+        index, _ = problem.working_set(scores - problem.p, b, self.working_size)
         movable = problem.hi > problem.lo
         if movable.sum() <= min(self.working_size, SMALL):
             index = problem.ordered(movable)
-        best = self._settled(b, scores, gap)
+        best = self._made_feasible(b, scores, gap)
         if len(index) < 2:
             return best
         for candidate in self._interior_points(index, b, scores):
@@ -228,11 +201,11 @@ class Decomposition:
             best = self._better(best, (moved, moved_scores, self.relative_gap(moved_scores, moved)))
         return self._better(best, self._cleaned(index, *best))
 
-    def _better(self, best: Point, other: Point) -> Point:
+    def _better(self, best: Reached, other: Reached) -> Reached:
         """The second if it is no worse or good enough."""
         return other if other[2] <= max(best[2], 0.5 * self.tol) else best
 
-    def _cleaned(self, index: NDArray[np.intp], b: Vector, scores: Vector, gap: float) -> Point:
+    def _cleaned(self, index: NDArray[np.intp], b: Vector, scores: Vector, gap: float) -> Reached:
         """SMO takes the variables that are nearly at a bound there: an interior point has no exact zeros."""
         work = WorkingSet(self.operator, self.problem, index, scores - self.problem.p, b)
         work.smo(0.0, 4 * len(index))
@@ -240,9 +213,9 @@ class Decomposition:
         change = np.zeros(len(b))
         change[index] = work.b - b[index]
         scores = scores + self.operator.matvec(change)
-        return self._settled(b + change, scores, self.relative_gap(scores, b + change))
+        return self._made_feasible(b + change, scores, self.relative_gap(scores, b + change))
 
-    def _settled(self, b: Vector, scores: Vector, gap: float) -> Point:
+    def _made_feasible(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """``b`` made exactly feasible; scores and gap follow if that moved it by more than rounding."""
         feasible = self.problem.feasible(b)
         change = feasible - b

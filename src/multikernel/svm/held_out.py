@@ -14,7 +14,7 @@ from multikernel.gram import GramStack
 from multikernel.gram.combination import WeightedSum, one_kernel
 from multikernel.runtime.clock import OutOfTime
 from multikernel.svm.labels import LabelSVMs
-from multikernel.svm.operators import KernelOperator
+from multikernel.svm.quadratic_program import KernelOperator, kernel_times
 
 Array = NDArray[np.float64]
 Folds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
@@ -22,33 +22,15 @@ Folds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
 @dataclass
 class KernelMachines:
-    """What is known of the SVMs of F kernels and T labels.
+    """What is known of the SVMs of F kernels and T labels."""
 
-    Parameters
-    ----------
-    alpha : ndarray of shape (F, n, T)
-        Signed dual coefficients of the SVMs trained on all samples.
-    intercepts : ndarray of shape (F, T)
-        Their biases.
-    held_out : ndarray of shape (F, n, T)
-        Score of each sample by SVMs that were trained without it.
-    C : ndarray of shape (F,)
-        Price of an error of each kernel's SVMs.
-    gap : float
-        Largest relative duality gap of any of the SVMs used.
-    done : ndarray of bool, shape (F,)
-        Kernels that were reached before time ran out; the others have scores of zero.
-    why : str
-        Why kernels were left out, if any were: "interrupted" or "time".
-    """
-
-    alpha: Array
-    intercepts: Array
-    held_out: Array
-    C: Array
-    gap: float
-    done: NDArray[np.bool_]
-    why: str = ""
+    alpha: Array  # (F, n, T): signed dual coefficients of the SVMs trained on all samples
+    intercepts: Array  # (F, T)
+    held_out: Array  # (F, n, T): scores of each sample by SVMs that were trained without it
+    C: Array  # (F,): price of an error
+    gap: float  # the largest relative duality gap of any of the SVMs used
+    done: NDArray[np.bool_]  # (F,): kernels reached before time ran out; the others have scores of zero
+    why: str = ""  # why kernels were left out, if any were: "interrupted" or "time"
 
 
 def kernel_machines(
@@ -63,23 +45,9 @@ def kernel_machines(
 ) -> KernelMachines:
     """Train an SVM for each kernel, label and fold, and one on everything; kernel after kernel, until time is up.
 
-    Parameters
-    ----------
-    stack : GramStack
-        F square kernels.
-    signs : ndarray of shape (n, T)
-        −1 and +1 for each label.
-    folds : sequence of (train, test)
-        Each sample is in at least one test part; where it is in several its scores are averaged.
-    grids : sequence of F sequences of float
-        Values of C for each kernel. Of several the one with the best held-out accuracy is taken, the smallest of
-        equals.
-    sample_weight : ndarray of shape (n,)
-        Factor of C for each sample.
-    memory : int
-        Bytes that a kernel may take in memory; beyond half of it rows are computed when they are needed.
-    tol : float
-        Relative duality gap of the SVMs.
+    ``folds`` have each sample in at least one test part; where it is in several its scores are averaged. ``grids``
+    has values of C for each kernel: the one with the best held-out accuracy is taken, the smallest of equals.
+    ``memory`` is what a kernel may take, in bytes; beyond half of it rows are computed when they are needed.
 
     Examples
     --------
@@ -131,8 +99,8 @@ def _train(
     for C in sorted(grid):
         svms = LabelSVMs(spread, C, sample_weight=sample_weight)
         _, warm = svms.solve(kernel, warm, tol=tol, warn=False)
-        scores = _times(kernel, warm)
-        held_out = _held_out(scores + svms.intercepts(scores), folds, signs.shape)
+        scores = kernel_times(kernel, warm)
+        held_out = _held_out(scores + svms.intercept(scores), folds, signs.shape)
         accuracy = _accuracy(held_out, signs, sample_weight)
         if accuracy > best:
             best, chosen, alpha = accuracy, C, warm
@@ -142,8 +110,8 @@ def _train(
     start = alpha.reshape(len(signs), len(folds), -1).sum(axis=1) / max(len(folds) - 1, 1)
     svms = LabelSVMs(signs, chosen, sample_weight=sample_weight)
     _, full = svms.solve(kernel, start, tol=tol, warn=False)
-    scores = _times(kernel, full)
-    machines.alpha[j], machines.intercepts[j], machines.C[j] = full, svms.intercepts(scores), chosen
+    scores = kernel_times(kernel, full)
+    machines.alpha[j], machines.intercepts[j], machines.C[j] = full, svms.intercept(scores), chosen
     machines.gap = max(machines.gap, gap, _worst(svms, scores, full))
 
 
@@ -176,13 +144,6 @@ def _worst(svms: LabelSVMs, scores: Array, alpha: Array) -> float:
     """Largest relative duality gap of the labels; none where a label has one class only, and a bias does all."""
     certificates = svms.certificates(scores, alpha)
     return max(c.relative_gap if alpha[:, t].any() else 0.0 for t, c in enumerate(certificates))
-
-
-def _times(kernel: NDArray | KernelOperator, alpha: Array) -> Array:
-    """The kernel times alpha (n, T), in double precision."""
-    if isinstance(kernel, np.ndarray):
-        return kernel.astype(np.float64, copy=False) @ alpha
-    return np.column_stack([kernel.matvec(column) for column in alpha.T])
 
 
 def held_out_folds(cv: Any, labels: NDArray) -> Folds:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs, dpstrf
 
 from multikernel.runtime.clock import check
-from multikernel.svm.ridge import cholesky
+from multikernel.svm.cholesky import ridged_cholesky
 
 Vector = NDArray[np.float64]
 
@@ -21,16 +21,12 @@ MOST_STEPS = 80
 # Steps that must at least halve the complementarity: where the kernel is positive semi-definite only to rounding the
 # path ends before the tolerance, and steps go back and forth.
 PATIENCE = 10
+# First and last ridge on its matrices: rooms differ by many orders of magnitude, so the first one is none.
+RIDGES = 0.0, 1.0
 
 
 class ShiftedKernel:
-    """Solves (K + diag(d)) x = r for many d: by a Cholesky factor, or through a factor of low rank.
-
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        Symmetric positive semi-definite.
-    """
+    """Solves (K + diag(d)) x = r for many d: by a Cholesky factor, or through a factor of low rank."""
 
     def __init__(self, K: NDArray):
         self.K = K.astype(np.float64, order="F")
@@ -47,11 +43,11 @@ class ShiftedKernel:
             self.scaled = self.L / d[:, None]
             core = self.L.T @ self.scaled
             core[np.diag_indices_from(core)] += 1.0
-            self.cholesky = _cholesky(core)
+            self.cholesky = ridged_cholesky(core, *RIDGES)
         else:
             shifted = self.K.copy(order="F")
             shifted[np.diag_indices_from(shifted)] += d
-            self.cholesky = _cholesky(shifted)
+            self.cholesky = ridged_cholesky(shifted, *RIDGES)
 
     def solve(self, r: NDArray) -> NDArray:
         """x with (K + diag(d)) x = r, r of shape (m, k), refined once against rounding."""
@@ -77,19 +73,6 @@ def low_rank_factor(K: NDArray) -> NDArray | None:
     L = np.empty((m, rank))
     L[pivots - 1] = np.tril(factor[:, :rank])
     return L
-
-
-def _cholesky(A: NDArray) -> NDArray:
-    """Lower Cholesky factor of A, with the least ridge that makes it succeed; LinAlgError for want of one."""
-    ridge, size = 0.0, float(np.trace(A)) / len(A)
-    while np.isfinite(size) and ridge <= size:
-        shifted = A.copy(order="F")
-        shifted[np.diag_indices_from(shifted)] += ridge
-        factor, failed = cholesky(shifted)
-        if not failed:
-            return factor
-        ridge = max(100.0 * ridge, 1e-15 * size, np.finfo(float).tiny)
-    raise np.linalg.LinAlgError("the kernel is not positive semi-definite")
 
 
 @dataclass
@@ -171,24 +154,9 @@ def interior_point(
 ) -> tuple[Vector, Vector]:
     """Minimise ½ b'Kb − p'b over lo ≤ b ≤ hi, groups'b = totals, by Mehrotra's predictor-corrector.
 
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        Symmetric positive semi-definite.
-    p, lo, hi : ndarray of shape (m,)
-        Linear term and bounds, lo < hi.
-    groups : ndarray of shape (m, k)
-        Indicators of the groups whose sums are fixed; k may be 0.
-    totals : ndarray of shape (k,)
-        The sums.
-    tol : float
-        Complementarity relative to the objective at which to stop.
-
-    Returns
-    -------
-    inside, snapped : ndarray of shape (m,)
-        A point strictly inside the box, and the same with the entries at their bounds where the multipliers say
-        so; the sums of the second are for the caller to settle.
+    ``groups`` of shape (m, k) has the indicators of the groups whose sums are fixed; ``tol`` is the complementarity
+    relative to the objective at which to stop. Returns a point strictly inside the box, and the same with entries at
+    their bounds where the multipliers say so; the sums of the second are for the caller to put right.
 
     Examples
     --------

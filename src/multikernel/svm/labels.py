@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.certificate import Certificate
 from multikernel.runtime.blas import one_blas_thread
+from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.threads import map_threads
 from multikernel.svm.binary import CSVM, NuSVM, checked_signs
-from multikernel.svm.operators import DenseOperator, KernelOperator
+from multikernel.svm.quadratic_program import DenseOperator, KernelOperator
 
 Vector = NDArray[np.float64]
 
@@ -25,14 +26,8 @@ class LabelSVMs:
     ----------
     signs : array-like of shape (n, T)
         −1, +1, or 0 where a sample is not used for a label.
-    C : float
-        Price of an error.
-    sample_weight : array-like of shape (n,), optional
-        Factor of C for each sample.
-    class_weight : mapping or "balanced", optional
-        As for :class:`~multikernel.svm.binary.CSVM`, label by label.
-    bias : bool
-        Whether the decision functions have constant terms.
+    C, sample_weight, class_weight, bias
+        As for :class:`~multikernel.svm.binary.CSVM`, the same for each label.
     nu : float, optional
         If given, the SVMs are ν-SVMs, with a bias, and C is not used.
 
@@ -78,15 +73,7 @@ class LabelSVMs:
         max_iter: int = 1000,
         warn: bool = True,
     ) -> tuple[Vector, NDArray[np.float64]]:
-        """Solve every label's dual; ``warm`` has shape (n, T), other parameters are those of ``CSVM.solve``.
-
-        Returns
-        -------
-        values : ndarray of shape (T,)
-            Dual objectives.
-        alpha : ndarray of shape (n, T)
-            Signed dual coefficients, zero where the sign is zero.
-        """
+        """Values, shape (T,), and alpha, shape (n, T), of every label's dual; parameters as for ``CSVM.solve``."""
         start = None if warm is None else self._checked(warm)
         # the labels take the cores; within a label one thread is enough
         operator = DenseOperator(K, threads=False) if isinstance(K, np.ndarray) else K
@@ -96,7 +83,11 @@ class LabelSVMs:
             return self.svms[t].solve(operator, begin, tol=tol, max_iter=max_iter, warn=warn)
 
         with one_blas_thread():
-            solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
+            try:
+                solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
+            except OutOfTime as end:
+                end.reached = None  # one label's alpha is no solution
+                raise
         return np.array([value for value, _ in solved]), np.column_stack([alpha for _, alpha in solved])
 
     def start(self) -> NDArray[np.float64]:
@@ -142,7 +133,11 @@ class LabelSVMs:
         each = self.certificates(scores, alpha, error)
         return Certificate(primal=sum(c.primal for c in each), dual=sum(c.dual for c in each))
 
-    def intercepts(self, scores: NDArray, alpha: NDArray | None = None) -> Vector:
+    def resolution(self, largest: float) -> float:
+        """Gap of the sum over labels that is none."""
+        return sum(svm.resolution(largest) for svm in self.svms)
+
+    def intercept(self, scores: NDArray) -> Vector:
         """Best bias of each label, shape (T,)."""
         return np.array([svm.intercept(f) for svm, f in zip(self.svms, scores.T)])
 

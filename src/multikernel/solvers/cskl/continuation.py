@@ -12,9 +12,8 @@ from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.cskl.branch_and_bound import least_point
 from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature
-from multikernel.svm.newton import BoundedNewton
-from multikernel.svm.operators import KernelOperator
-from multikernel.svm.qp import BoxProblem
+from multikernel.svm.quadratic_program import BoxProblem, KernelOperator
+from multikernel.svm.working_set import BoundedNewton
 
 Vector = NDArray[np.float64]
 
@@ -149,12 +148,7 @@ def _kernel_in_parts(problem: MinMaxProblem, weights: Vector) -> KernelOperator:
 
 def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha: Vector) -> tuple[Vector, bool]:
     """The minimum of (QP) over variables that are free or want to leave their bounds, and whether it was found."""
-    free = (alpha > box.lo) & (alpha < box.hi)
-    wish = box.p - scores
-    for group in box.groups:
-        if free[group].any():
-            wish[group] -= np.median(wish[group][free[group]])
-    loose = box.ordered(free | ((alpha < box.hi) & (wish > 0.0)) | ((alpha > box.lo) & (wish < 0.0)))
+    loose = box.ordered(box.loose(scores - box.p, alpha)[1])
     if not 1 < len(loose) <= ROUGH_FREE:
         return alpha, False
     split = int(np.isin(loose, box.groups[0]).sum()) if box.groups else 0

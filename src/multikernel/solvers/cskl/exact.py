@@ -17,7 +17,7 @@ from multikernel.solvers.cskl.branch_and_bound import Branching, Cut, Cuts
 from multikernel.solvers.mkl.newton import newton
 from multikernel.svm.binary import NuSVM
 from multikernel.svm.labels import LabelSVMs
-from multikernel.svm.operators import DenseOperator
+from multikernel.svm.quadratic_program import DenseOperator
 from multikernel.svm.working_set import WorkingSet
 
 Vector = NDArray[np.float64]

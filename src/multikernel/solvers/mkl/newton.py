@@ -18,9 +18,9 @@ from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.inner_tolerance import InnerTolerance
 from multikernel.solvers.common.subsample import rehearsed_start
+from multikernel.svm.cholesky import ridged_cholesky
 from multikernel.svm.labels import LabelSVMs
-from multikernel.svm.newton import ridged_cholesky
-from multikernel.svm.operators import KernelOperator, as_operator
+from multikernel.svm.quadratic_program import KernelOperator, as_operator
 
 Vector = NDArray[np.float64]
 

@@ -15,7 +15,6 @@ from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.newton import newton
 from multikernel.svm.binary import CSVM
-from multikernel.svm.qp import choose
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -176,7 +175,7 @@ class _Burst:
         problem, box = self.problem, self.problem.inner.problem
         scores = problem.scores(alpha)
         gradient = box.p - weights @ scores
-        active, worst = choose(box, -gradient, alpha, len(alpha))
+        active, worst = box.working_set(-gradient, alpha, len(alpha))
         if not len(active) or not worst > 0.0:
             return False, alpha
         active = self._activate(active)

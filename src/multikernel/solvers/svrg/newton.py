@@ -15,10 +15,9 @@ from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import map_threads
 from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.svrg.point import Direction, Point
+from multikernel.svm.cholesky import CholeskyFactor
 from multikernel.svm.decomposition import Decomposition
-from multikernel.svm.operators import DenseOperator
-from multikernel.svm.qp import BoxProblem
-from multikernel.svm.ridge import CholeskyFactor
+from multikernel.svm.quadratic_program import BoxProblem, DenseOperator
 
 Matrix = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Kernels plus a ridge, factorised: dense by Cholesky, low-rank in the space of the features."""
+"""Cholesky factors within a time limit, with the ridge that they need, and of kernels plus a given ridge."""
 
 from __future__ import annotations
 
@@ -34,23 +34,34 @@ def cholesky(A: Matrix) -> tuple[Matrix, int]:
     return A, 0
 
 
+def ridged_cholesky(A: NDArray, least: float = 1e-14, most: float = 1e18) -> Matrix:
+    """Lower Cholesky factor of A with the smallest ridge in a geometric sequence that makes it succeed.
+
+    ``least`` and ``most`` are the first and the last one tried, relative to the mean of the diagonal.
+    """
+    size, ridge = float(A.trace()) / len(A), least
+    size = size if size > 1e-280 else 1.0  # beside nothing any ridge is small, and a tiny one overflows
+    while ridge <= most:
+        shifted = A.astype(np.float64, order="F")
+        shifted.ravel(order="K")[:: len(A) + 1] += ridge * size
+        factor, failed = cholesky(shifted)
+        if not failed:
+            return factor
+        ridge = max(100.0 * ridge, 1e-15)
+    raise np.linalg.LinAlgError("the kernel is not positive semi-definite")
+
+
 class CholeskyFactor:
-    """``K + λI`` factorised in double precision.
+    """``K + reg I`` factorised in double precision; K, of shape (n, n), is not changed.
 
-    A kernel that is indefinite by more than λ, if only by rounding to single precision, has no Cholesky factor. Then
-    its negative eigenvalues are set to zero; the certificate, which reads the kernel itself, tells what that changed.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Symmetric; it is not changed.
-    reg : float
-        The ridge λ.
+    A kernel that is indefinite by more than ``reg``, if only by rounding to single precision, has no Cholesky factor.
+    Then its negative eigenvalues are set to zero; the certificate, which reads the kernel itself, tells what that
+    changed.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from multikernel.svm.ridge import CholeskyFactor
+    >>> from multikernel.svm.cholesky import CholeskyFactor
     >>> CholeskyFactor(np.diag([1.0, 3.0]), 1.0).solve(np.ones((2, 1))).ravel()
     array([0.5 , 0.25])
     """
@@ -66,19 +77,19 @@ class CholeskyFactor:
             self._roots = np.sqrt(np.maximum(values, 0.0) + reg)
 
     def solve(self, right: Matrix) -> Matrix:
-        """``(K + λI)⁻¹ right``, shape (n, c)."""
+        """``(K + reg I)⁻¹ right``, shape (n, c)."""
         if self._vectors is not None:
             return self._vectors @ ((self._vectors.T @ right) / self._roots[:, None] ** 2)
         return lapack.dpotrs(self._factor, right, lower=1)[0]
 
     def whiten(self, right: Matrix) -> Matrix:
-        """``R right`` with ``R'R = (K + λI)⁻¹``: inner products of the result are those of the inverse."""
+        """``R right`` with ``R'R = (K + reg I)⁻¹``: inner products of the result are those of the inverse."""
         if self._vectors is not None:
             return (self._vectors.T @ right) / self._roots[:, None]
         return lapack.dtrtrs(self._factor, right, lower=1)[0]
 
     def inverse_diagonal(self) -> NDArray[np.float64]:
-        """Diagonal of ``(K + λI)⁻¹``, shape (n,)."""
+        """Diagonal of ``(K + reg I)⁻¹``, shape (n,)."""
         if self._vectors is not None:
             return ((self._vectors / self._roots) ** 2).sum(axis=1)
         if left() == np.inf:

@@ -1,0 +1,287 @@
+"""The quadratic program behind every SVM of the library: its kernel, its box, and the feasible points.
+
+    minimise  ½ b'Kb − p'b   subject to   lo ≤ b ≤ hi,   the sum of b over each group fixed          (QP)
+
+with b the signed dual coefficients: labels are in the bounds and in p only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram.base import BLOCK_BYTES
+from multikernel.gram.combination import CombinedKernel
+from multikernel.runtime.threads import over_rows
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.intp]
+EPSILON = float(np.finfo(np.float64).eps)
+
+# Largest squared distance between samples, relative to the kernel's largest entry, that leaves so few digits of it
+# that an SVM on the kernel as it stands cannot be solved to the usual tolerances.
+NEARLY_CONSTANT = 1e-8
+
+
+@runtime_checkable
+class KernelOperator(Protocol):
+    """A symmetric kernel of shape (n, n) that need not be in memory."""
+
+    shape: tuple[int, int]
+
+    def diagonal(self) -> Vector:
+        """Diagonal, shape (n,)."""
+        ...
+
+    def submatrix(self, rows: Indices, columns: Indices) -> NDArray:
+        """Block K[rows][:, columns]."""
+        ...
+
+    def matvec(self, alpha: Vector) -> Vector:
+        """K @ alpha, in double precision; entries of alpha that are zero should cost nothing."""
+        ...
+
+
+class DenseOperator:
+    """A kernel in memory, float32 or float64, read row by row (it is symmetric) and only where alpha is not zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.svm.quadratic_program import DenseOperator
+    >>> DenseOperator(np.array([[2.0, 1.0], [1.0, 3.0]])).matvec(np.array([1.0, 0.0]))
+    array([2., 1.])
+    """
+
+    def __init__(self, K: NDArray, *, threads: bool = True):
+        K = np.asarray(K)
+        if K.ndim != 2 or K.shape[0] != K.shape[1]:
+            raise ValueError(f"An SVM needs a square kernel, got shape {K.shape}. Pass the training kernel, (n, n).")
+        self.K = np.ascontiguousarray(K, dtype=np.float32 if K.dtype == np.float32 else np.float64)
+        self.threads = threads
+        self._diagonal = self.K.diagonal().astype(np.float64)
+        self.shape = self.K.shape
+
+    def diagonal(self) -> Vector:
+        """Diagonal as float64, shape (n,)."""
+        return self._diagonal
+
+    def submatrix(self, rows: Indices, columns: Indices) -> NDArray:
+        """Contiguous copy of K[rows][:, columns]."""
+        from multikernel.compiled.smo import gather
+
+        out = np.empty((len(rows), len(columns)), dtype=self.K.dtype)
+        self._over_rows(lambda a, b: gather(self.K, rows, columns, out, a, b), len(rows), out.size)
+        return out
+
+    def matvec(self, alpha: Vector) -> Vector:
+        """K @ alpha from the rows of K where alpha is not zero."""
+        from multikernel.compiled.smo import weighted_rows
+
+        rows = np.flatnonzero(alpha)
+        weights, out = alpha[rows], np.zeros(self.shape[0])
+        # each column is summed in the same order whatever the number of threads: the result never depends on it
+        self._over_rows(lambda a, b: weighted_rows(self.K, rows, weights, out, a, b), out.size, out.size * len(rows))
+        return out
+
+    def _over_rows(self, function: Callable[[int, int], None], n_rows: int, work: int) -> None:
+        # threads cost tens of microseconds to start
+        over_rows(function, n_rows, work=work / 20 if self.threads else 0)
+
+    def is_far_from_origin(self) -> bool:
+        """Whether the kernel is nearly constant: samples lie much closer to each other than to the origin."""
+        if not self.shape[0]:
+            return False
+        distances = self._diagonal + self._diagonal[0] - 2.0 * self.K[0]  # squared, from the first sample
+        return bool(distances.max() < NEARLY_CONSTANT * self._diagonal.max())
+
+    def centred(self) -> DenseOperator:
+        """The kernel centred in feature space.
+
+        Where coefficients sum to zero, adding a function of the row and one of the column to the kernel changes the
+        scores by a constant, which the bias takes up, and nothing else. Far from the origin (unscaled measurements,
+        very wide kernels) differences between samples drown in rounding; about their mean they do not.
+        """
+        means = self.K.mean(axis=1, dtype=np.float64)
+        centred = self.K - means[:, None]
+        centred -= (means - means.mean())[None, :]
+        return DenseOperator(((centred + centred.T) / 2).astype(self.K.dtype), threads=self.threads)
+
+
+def as_operator(K: NDArray | KernelOperator) -> KernelOperator:
+    """Wrap an array in a :class:`DenseOperator`; return anything else that has the methods as it is."""
+    if not isinstance(K, np.ndarray) and isinstance(K, KernelOperator):
+        return K
+    return DenseOperator(K)
+
+
+def kernel_times(kernel: NDArray | KernelOperator, alpha: NDArray) -> NDArray[np.float64]:
+    """``kernel @ alpha`` in double precision, for alpha of shape (n,) or (n, T)."""
+    if isinstance(kernel, CombinedKernel) or (isinstance(kernel, np.ndarray) and kernel.dtype == np.float64):
+        return kernel.matvec(alpha) if isinstance(kernel, CombinedKernel) else kernel @ alpha
+    if isinstance(kernel, np.ndarray):
+        out = np.empty(alpha.shape)
+        size = max(1, BLOCK_BYTES // (8 * len(alpha)))
+        for start in range(0, len(alpha), size):
+            out[start : start + size] = kernel[start : start + size].astype(np.float64) @ alpha
+        return out
+    columns = alpha.reshape(len(alpha), -1).T
+    return np.column_stack([kernel.matvec(np.ascontiguousarray(column)) for column in columns]).reshape(alpha.shape)
+
+
+@dataclass(frozen=True)
+class BoxProblem:
+    """(QP) without its kernel: p, lo and hi of shape (n,), and groups of variables whose sums are ``totals``.
+
+    There are none, one or two groups, which cover all variables.
+    """
+
+    p: Vector
+    lo: Vector
+    hi: Vector
+    groups: tuple[Indices, ...]
+    totals: tuple[float, ...]
+
+    def feasible(self, b: Vector) -> Vector:
+        """A feasible point near ``b``, with exactly kept bounds and sums right to rounding."""
+        b = np.clip(b, self.lo, self.hi)
+        for group, total in zip(self.groups, self.totals):
+            if abs(float(b[group].sum()) - total) > 8 * EPSILON * float(np.abs(b[group]).sum()):
+                b[group] = with_sum(b[group], self.lo[group], self.hi[group], total)
+        return b
+
+    def violations(self, g: Vector, b: Vector) -> tuple[Vector, float]:
+        """How far each variable is from optimal given the middle multiplier, and the worst pair's violation.
+
+        Negative for a variable that is rightly at its bound, by its distance from changing.
+        """
+        up = np.where(b < self.hi, -g, -np.inf)
+        down = np.where(b > self.lo, g, -np.inf)
+        if not self.groups:
+            each = np.maximum(up, down)
+            return each, max(float(each.max(initial=0.0)), 0.0)
+        each, worst = np.full(len(b), -np.inf), 0.0
+        for group in self.groups:
+            top, bottom = up[group].max(initial=-np.inf), down[group].max(initial=-np.inf)
+            if not np.isfinite(top + bottom):
+                continue
+            middle = 0.5 * (top - bottom)
+            each[group] = np.maximum(up[group] - middle, down[group] + middle)
+            worst = max(worst, float(top + bottom))
+        return each, worst
+
+    def working_set(self, g: Vector, b: Vector, size: int) -> tuple[Indices, float]:
+        """Variables to work on, first group first, and the worst violation.
+
+        Every variable that may still move; where that is more than ``size``, those that most want to, half of
+        them upwards and half downwards, since a pair needs one of each.
+        """
+        each, worst = self.violations(g, b)
+        chosen = each > -0.5 * worst
+        if chosen.sum() > size:
+            up, down = np.where(b < self.hi, -g, -np.inf), np.where(b > self.lo, g, -np.inf)
+            chosen = np.zeros(len(b), dtype=bool)
+            groups = self.groups or (np.arange(len(b)),)
+            quota = max(size // (2 * len(groups)), 1)
+            for group in groups:
+                for wish in (up[group], down[group]):
+                    order = np.argsort(-wish, kind="stable")[:quota]
+                    chosen[group[order[wish[order] > -np.inf]]] = True
+        return self.ordered(chosen), worst
+
+    def loose(self, g: Vector, b: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which variables are free, and which are free or want to leave their bounds."""
+        free = (b > self.lo) & (b < self.hi)
+        wish = -g
+        for group in self.groups:
+            if free[group].any():
+                wish[group] -= np.median(wish[group][free[group]])
+        return free, free | ((b < self.hi) & (wish > 0.0)) | ((b > self.lo) & (wish < 0.0))
+
+    def ordered(self, chosen: NDArray[np.bool_]) -> Indices:
+        """Indices of the chosen variables, those of the first group first."""
+        if len(self.groups) < 2:
+            return np.flatnonzero(chosen)
+        return np.concatenate([group[chosen[group]] for group in self.groups])
+
+    def part(self, index: Indices) -> BoxProblem:
+        """The problem of some variables, those of the first group first; their sums are what they are."""
+        groups: tuple[Indices, ...] = (np.arange(len(index)),) * min(len(self.groups), 1)
+        if len(self.groups) == 2:
+            split = int(np.isin(index, self.groups[0], assume_unique=True).sum())
+            groups = groups[0][:split], groups[0][split:]
+        return BoxProblem(self.p[index], self.lo[index], self.hi[index], groups, (np.nan,) * len(groups))
+
+
+def project_to_sum(b: Vector, lo: Vector, hi: Vector, total: float) -> Vector:
+    """Nearest point to ``b`` in the box with entries that sum to ``total`` (clipped to what the box allows).
+
+    The point is ``clip(b - shift, lo, hi)``; its sum falls with the shift and is linear between the
+    breakpoints ``b - hi`` and ``b - lo``.
+    """
+    if len(b) == 0:
+        return b
+    nearby = b - (math.fsum(b) - total) / len(b)
+    if np.all((nearby >= lo) & (nearby <= hi)):
+        return nearby
+    starts, stops = b - hi, b - lo
+    knots = np.concatenate([starts, stops])
+    order = np.argsort(knots, kind="stable")
+    knots = knots[order]
+    # between starts[k] and stops[k] entry k falls at rate one
+    slopes = np.cumsum(np.where(order < len(b), 1.0, -1.0))
+    fallen = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(knots))])
+    excess = min(max(hi.sum() - total, 0.0), fallen[-1])
+    k = int(np.searchsorted(fallen, excess, side="left"))
+    if k == 0 or slopes[k - 1] <= 0.0:
+        shift = knots[k]
+    else:
+        shift = knots[k - 1] + (excess - fallen[k - 1]) / slopes[k - 1]
+    return np.clip(b - shift, lo, hi)
+
+
+def with_sum(b: Vector, lo: Vector, hi: Vector, total: float) -> Vector:
+    """Make the entries sum to ``total``, moving those strictly inside the box first.
+
+    Entries at a bound stay there unless the others cannot take the whole difference, so that a warm start
+    keeps its support. What rounding leaves goes to the entry with most room on both sides.
+    """
+    b = np.clip(b, lo, hi)
+    for movable in ((b > lo) & (b < hi), b != 0.0, np.ones(len(b), dtype=bool)):
+        rest = math.fsum(b[~movable])
+        b[movable] = project_to_sum(b[movable], lo[movable], hi[movable], total - rest)
+        if abs(math.fsum(b) - total) <= 1e-12 * np.abs(b).sum():
+            break
+    if len(b):
+        k = int(np.argmax(np.minimum(b - lo, hi - b)))
+        b[k] = min(max(b[k] - (math.fsum(b) - total), lo[k]), hi[k])
+    return b
+
+
+def fill_sum(lo: Vector, hi: Vector, total: float) -> Vector:
+    """Raise the entries from zero to their bounds one after the other until they sum to ``total``."""
+    room = hi if total > 0 else -lo
+    filled = np.clip(abs(total) - (np.cumsum(room) - room), 0.0, room)
+    return filled if total > 0 else -filled
+
+
+def weighted_quantile(points: Vector, weights: Vector, mass: float) -> float:
+    """Where the weights of the points up to there first reach ``mass``; the middle where that is an interval.
+
+    There ``Σ weights |x − points|₊ − mass x`` is least.
+    """
+    used = weights > 0.0
+    points, weights = points[used], weights[used]
+    if len(points) == 0:
+        return 0.0
+    order = np.argsort(points, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    rounding = 1e-12 * cumulative[-1]
+    low = min(int(np.searchsorted(cumulative, mass - rounding)), len(points) - 1)
+    high = min(int(np.searchsorted(cumulative, mass + rounding)), len(points) - 1)
+    return float(0.5 * (points[order[low]] + points[order[high]]))
