@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.svm import SVC
 
 from multikernel.kernels import RBF, ChiSquared, KernelFamily, Laplacian, SpatialPyramid
-from multikernel.kernels.bandwidth import parse_bandwidth
+from multikernel.kernels.base import parse_bandwidth
 
 RNG = np.random.default_rng(0)
 X = RNG.gamma(1.0, size=(60, 16))
@@ -94,8 +94,8 @@ def test_pyramid_bandwidth_is_that_of_the_mean_level_distance(rule):
 
 
 def test_large_data_are_subsampled_the_same_way_each_time(monkeypatch):
-    monkeypatch.setattr("multikernel.kernels.windows.EXACT_MEAN_SAMPLES", 40)
-    monkeypatch.setattr("multikernel.kernels.windows.MEDIAN_SAMPLES", 30)
+    monkeypatch.setattr("multikernel.kernels.quantities.EXACT_MEAN_SAMPLES", 40)
+    monkeypatch.setattr("multikernel.kernels.quantities.MEDIAN_SAMPLES", 30)
     for rule in ("mean", "median"):
         first = Laplacian(bandwidth=rule).fit(X).bandwidth_
         assert first == Laplacian(bandwidth=rule).fit(X).bandwidth_

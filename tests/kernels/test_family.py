@@ -143,7 +143,7 @@ def test_blocks_of_rows_give_the_same_matrices(monkeypatch):
     kernels = [*MANY[:-1], as_kernel(lambda A, B: (A @ B.T) ** 2)]
     whole = KernelFamily.fit(kernels, X)
     expected, rectangle = whole.evaluate(X), whole.evaluate(Z, X)
-    monkeypatch.setattr("multikernel.kernels.windows.BLOCK_BYTES", 8 * 90 * 20)
+    monkeypatch.setattr("multikernel.kernels.quantities.BLOCK_BYTES", 8 * 90 * 20)
     family = KernelFamily.fit(kernels, X)
     square = family.evaluate(X)
     assert_allclose(square, expected, rtol=1e-10, atol=1e-13)
@@ -258,7 +258,7 @@ def test_grid_has_a_kernel_per_view_family_and_bandwidth():
 
 
 def test_beyond_a_number_of_samples_the_default_family_has_explicit_features(monkeypatch):
-    monkeypatch.setattr("multikernel.kernels.grid.LARGE", 30)
+    monkeypatch.setattr("multikernel.kernels.family.LARGE", 30)
     X = data(31)
     y = np.arange(31) % 2
     with pytest.warns(UserWarning, match=r"kernels=None with 31 samples, more than 30, uses Nystroem\(.*rank=200\)"):

@@ -127,7 +127,7 @@ def test_sparse_data_give_the_same_kernel(kernel, definition):
 
 @by_label
 def test_square_matrix_is_exactly_symmetric_with_the_right_diagonal(kernel, monkeypatch):
-    monkeypatch.setattr("multikernel.kernels.windows.BLOCK_BYTES", 16 * 8 * 70)  # several blocks of rows
+    monkeypatch.setattr("multikernel.kernels.quantities.BLOCK_BYTES", 16 * 8 * 70)  # several blocks of rows
     X = histograms(70, 12)
     fitted = clone(kernel).fit(X)
     K = fitted(X)

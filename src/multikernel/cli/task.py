@@ -57,7 +57,7 @@ class CommandTask:
 
 def family_names() -> list[str]:
     """Kernel families that the command line offers."""
-    from multikernel.kernels.grid import NAMED_KERNELS
+    from multikernel.kernels.family import NAMED_KERNELS
 
     return [name for name in NAMED_KERNELS if name not in _NOT_FROM_COLUMNS]
 
@@ -222,7 +222,6 @@ def scale_remarks(task: CommandTask, steps: list[str] | None) -> list[str]:
     else:
         from multikernel.compare.stacks import make_scaler
         from multikernel.kernels import KernelFamily
-        from multikernel.kernels.scales import remark_on_scales
 
         try:
             scaler = make_scaler(task.scale)
@@ -231,7 +230,7 @@ def scale_remarks(task: CommandTask, steps: list[str] | None) -> list[str]:
             names, diagonals = list(family.names), family.diagonal(X)
         except (ValueError, ArithmeticError):  # the work itself will say what is wrong, on all samples
             return []
-        remarks = [f"remark: {remark}" for remark in [remark_on_scales(family.kernels, X)] if remark]
+        remarks = [f"remark: {remark}" for remark in [family.remark_on_scales(X)] if remark]
     sizes = np.asarray(diagonals, dtype=np.float64).mean(axis=1)
     low, high = np.where(sizes > 0, sizes, np.inf).argmin(), sizes.argmax()
     if steps is None and sizes[high] > _FAR_APART * sizes[low] > 0:

@@ -34,7 +34,6 @@ from multikernel.io.state import (
 )
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
-from multikernel.kernels.scales import remark_on_scales
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.warnings import warn_user
 
@@ -219,7 +218,7 @@ class KernelInput:
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
         seen = table if by_function and is_frame(table) else X
         self._family = fit_family(kernels, seen, names, memory=self.memory)
-        if remark := remark_on_scales(self._family.kernels, X):
+        if remark := self._family.remark_on_scales(X):
             warn_user(remark, UserWarning)
         self._X = X
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from multikernel.kernels.base import unique_names
 from multikernel.runtime.clock import check
 from multikernel.runtime.threads import over_rows
 
@@ -342,15 +343,10 @@ def format_bytes(count: float) -> str:
     raise AssertionError("unreachable")
 
 
-def unique_names(names: Sequence[str] | None, n_kernels: int) -> tuple[str, ...]:
+def kernel_names(names: Sequence[str] | None, n_kernels: int) -> tuple[str, ...]:
     """``names`` made unique, or K0, K1, … when there are none."""
     if names is None:
         return tuple(f"K{j}" for j in range(n_kernels))
     if len(names) != n_kernels:
         raise ValueError(f"{len(names)} names were given for {n_kernels} kernels: give one name per kernel.")
-    seen: dict[str, int] = {}
-    unique = []
-    for name in map(str, names):
-        seen[name] = seen.get(name, 0) + 1
-        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return tuple(unique)
+    return tuple(unique_names(list(map(str, names))))

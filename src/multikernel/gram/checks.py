@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from multikernel.gram.base import GramStack, unique_names
+from multikernel.gram.base import GramStack, kernel_names
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.threads import over_rows
 from multikernel.runtime.warnings import warn_user
@@ -235,9 +235,9 @@ def match_names(stack: GramStack, names: Sequence[str]) -> GramStack:
             "them, in the same order."
         )
     given = list(stack.names)
-    if given == list(names) or given == list(unique_names(None, len(given))):
+    if given == list(names) or given == list(kernel_names(None, len(given))):
         return stack
-    if list(names) == list(unique_names(None, len(names))):
+    if list(names) == list(kernel_names(None, len(names))):
         return stack
     if set(given) != set(names):
         raise ValueError(

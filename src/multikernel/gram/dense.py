@@ -13,9 +13,9 @@ from multikernel.gram.base import (
     Indices,
     compose,
     format_bytes,
+    kernel_names,
     same_indices,
     support_of,
-    unique_names,
 )
 from multikernel.gram.blockwise import Step
 from multikernel.gram.memory import default_memory
@@ -82,7 +82,7 @@ class DenseStack(GramStack):
         self._owned = False
         self.memory = default_memory() if memory is None else memory
         self.symmetric = n_rows == n_columns if symmetric is None else symmetric
-        self.names = unique_names(names, n_kernels)
+        self.names = kernel_names(names, n_kernels)
         self.shape = (n_rows, n_columns, n_kernels)
         self.dtype = array.dtype
 

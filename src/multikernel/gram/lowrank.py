@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from multikernel.gram.base import GramStack, format_bytes, same_indices, unique_names
+from multikernel.gram.base import GramStack, format_bytes, kernel_names, same_indices
 
 
 class LowRankStack(GramStack):
@@ -53,7 +53,7 @@ class LowRankStack(GramStack):
         self.dtype = np.result_type(*self.row_features, np.float32)
         self.ranks = np.array([features.shape[1] for features in self.row_features])
         n_kernels = len(self.row_features)
-        self.names = unique_names(names, n_kernels)
+        self.names = kernel_names(names, n_kernels)
         self.errors = np.zeros(n_kernels) if errors is None else np.asarray(errors, dtype=np.float64)
         self.shape = (self.row_features[0].shape[0], self.column_features[0].shape[0], n_kernels)
 

@@ -2,22 +2,12 @@
 
 from multikernel.kernels.approximation import Nystroem, RandomFourier
 from multikernel.kernels.base import Kernel
-from multikernel.kernels.family import KernelFamily
-from multikernel.kernels.functions import (
-    RBF,
-    ChiSquared,
-    Cosine,
-    HistogramIntersection,
-    Laplacian,
-    Linear,
-    Polynomial,
-    Sigmoid,
-)
+from multikernel.kernels.family import KernelFamily, as_kernel, as_kernels, default_kernels, kernel_grid
+from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
 from multikernel.kernels.given import FromDistance, FromFunction, FromGaussianProcess, Precomputed
-from multikernel.kernels.grid import as_kernel, as_kernels, default_kernels, kernel_grid
-from multikernel.kernels.pyramid import SpatialPyramid
+from multikernel.kernels.histograms import ChiSquared, HistogramIntersection, Laplacian, SpatialPyramid
+from multikernel.kernels.quantities import PreparedRows
 from multikernel.kernels.views import join_views
-from multikernel.kernels.windows import PreparedRows
 
 __all__ = [
     "RBF",

@@ -12,17 +12,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from multikernel.io.state import COUNT, REAL, attributes, optional, part, reals, table
-from multikernel.kernels.base import Kernel
-from multikernel.kernels.columns import as_table, resolve_columns, take_columns
-from multikernel.kernels.functions import RBF, ExplicitKernel, Laplacian
-from multikernel.kernels.quantities import Quantity, products
-from multikernel.kernels.windows import PreparedRows, Rows, TrainingSet, Window, row_blocks
+from multikernel.kernels.base import Kernel, parameters
+from multikernel.kernels.columns import as_data, resolve_columns, take_columns
+from multikernel.kernels.functions import RBF, ExplicitKernel
+from multikernel.kernels.histograms import Laplacian
+from multikernel.kernels.quantities import PreparedRows, Products, Quantity, Rows, TrainingSet, products, row_blocks
 
 _SAMPLE = 500  # training samples on which random Fourier features are judged
 _LARGEST_FOURIER_RANK = 2**15
 
 
-class FeatureProducts(Quantity):
+class FeatureProducts(Products):
     """φ(x)·φ(z) with the features of a fitted kernel."""
 
     def __init__(self, kernel: ApproximateKernel) -> None:
@@ -31,10 +31,6 @@ class FeatureProducts(Quantity):
 
     def prepare(self, X: Any, dtype: Any) -> Rows:
         return Rows(self.kernel.features(X).astype(dtype, copy=False))
-
-    def compute(self, window: Window) -> np.ndarray:
-        left, right = window.rows(self)
-        return products(left.data[window.start : window.stop], right.data[window.first :])
 
 
 class ApproximateKernel(Kernel):
@@ -49,6 +45,10 @@ class ApproximateKernel(Kernel):
     error_: float
     _state = attributes(kernel_=part(Kernel, features="selected"), rank_=COUNT, error_=REAL)
 
+    @property
+    def needs_scaling(self) -> bool:  # type: ignore[override]
+        return self.kernel_.needs_scaling
+
     def _sizes(self) -> dict[str, int]:
         return {**super()._sizes(), "rank": self.rank_}
 
@@ -58,7 +58,7 @@ class ApproximateKernel(Kernel):
     def _fit_columns(self, training: TrainingSet) -> None:
         inner = self._inner()
         if not isinstance(inner, Kernel):
-            from multikernel.kernels.grid import as_kernel
+            from multikernel.kernels.family import as_kernel
 
             inner = as_kernel(inner)
         if inner.pairwise or not inner.psd:
@@ -71,15 +71,12 @@ class ApproximateKernel(Kernel):
                 f"kernel {self.label!r}: give columns to {type(self).__name__} or to its kernel, not both."
             )
         columns = inner.columns if self.columns is None else self.columns
-        names = training.feature_names
-        self.columns_ = resolve_columns(columns, training.X, names)
-        self.column_names_ = None if names is None else [names[k] for k in self.columns_]
-        self.n_features_in_ = int(training.X.shape[1])
+        self._set_columns(resolve_columns(columns, training.X, training.feature_names), training)
         # the inner kernel sees the selected columns only, so that landmarks need no others
         self.kernel_ = clone(inner).set_params(columns=None).fit(self._selected(training.X), self.column_names_)
 
     def _selected(self, X: Any) -> Any:
-        return take_columns(as_table(X), self.columns_, np.float64)
+        return take_columns(as_data(X), self.columns_, np.float64)
 
     def _check_parameters(self) -> None:
         if self.error is not None and not 0 < self.error < 1:
@@ -98,9 +95,6 @@ class ApproximateKernel(Kernel):
     def _quantity(self) -> Quantity:
         return FeatureProducts(self)
 
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        out[...] = values
-
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         features = X.rows(self._quantity()).data
         return np.einsum("ij,ij->i", features, features, dtype=np.float64)
@@ -110,6 +104,7 @@ class ApproximateKernel(Kernel):
         return f"{self._short}({self._inner().label}, {size})"
 
 
+@parameters
 class Nystroem(ApproximateKernel):
     """Nyström features φ(x) = K_LL^(−½) k(L, x) from landmarks L [WS01].
 
@@ -147,6 +142,12 @@ class Nystroem(ApproximateKernel):
     (True, True)
     """
 
+    kernel: Kernel | None = None
+    rank: int = 100
+    landmarks: str = "uniform"
+    error: float | None = None
+    random_state: Any = 0
+
     _short = "nystroem"
     _state = attributes(
         landmarks_=optional(table("landmarks", "selected")), transform_=optional(reals("landmarks", "rank"))
@@ -160,20 +161,6 @@ class Nystroem(ApproximateKernel):
             self.transform_ is not None or isinstance(self.kernel_, ExplicitKernel)
         ):
             raise ValueError("landmarks_ or transform_ is missing")
-
-    def __init__(
-        self,
-        *,
-        kernel: Kernel | None = None,
-        rank: int = 100,
-        landmarks: str = "uniform",
-        error: float | None = None,
-        random_state: Any = 0,
-        columns: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.kernel, self.rank, self.landmarks, self.error = kernel, rank, landmarks, error
-        self.random_state, self.columns, self.name = random_state, columns, name
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         self._check_parameters()
@@ -254,6 +241,7 @@ def _kmeans(X: Any, size: int, random: np.random.RandomState) -> Any:
     return sparse.csr_matrix(centres) if sparse.issparse(X) else centres
 
 
+@parameters
 class RandomFourier(ApproximateKernel):
     """Random Fourier features of RBF or Laplacian kernels, φ(x) = √(2/r) [cos(Wx), sin(Wx)] [RR07].
 
@@ -283,24 +271,16 @@ class RandomFourier(ApproximateKernel):
     (50, 1000)
     """
 
+    kernel: Kernel | None = None
+    rank: int = 100
+    error: float | None = None
+    random_state: Any = 0
+
     _short = "fourier"
     _state = attributes(frequencies_=reals("half", "selected"))
 
     def _sizes(self) -> dict[str, int]:
         return {**super()._sizes(), "half": self.rank_ // 2}
-
-    def __init__(
-        self,
-        *,
-        kernel: Kernel | None = None,
-        rank: int = 100,
-        error: float | None = None,
-        random_state: Any = 0,
-        columns: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.kernel, self.rank, self.error = kernel, rank, error
-        self.random_state, self.columns, self.name = random_state, columns, name
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         self._check_parameters()

@@ -1,33 +1,51 @@
-"""What every kernel has in common: parameters, columns, fitting, calling, value semantics."""
+"""What every kernel has in common: parameters, columns, bandwidths, fitting, calling, value semantics."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from multikernel.io.state import COUNT, POSITIVE, Labels, Text, attributes, optional, positions
-from multikernel.kernels.bandwidth import fitted_bandwidth
 from multikernel.kernels.columns import describe, resolve_columns
-from multikernel.kernels.quantities import Quantity
-from multikernel.kernels.windows import PreparedRows, TrainingSet
+from multikernel.kernels.quantities import PreparedRows, Quantity, TrainingSet
 from multikernel.runtime.threads import over_rows
 
 # Distances whose exponentials are taken at a time: they stay in the second-level cache.
 EXPONENTIALS = 32768
+RULES = ("mean", "median", "scale")
+_MULTIPLE = re.compile(r"\s*(?:([0-9.eE+-]+)\s*\*\s*)?([a-z]+)\s*")
+Class = TypeVar("Class", bound=type)
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def parameters(cls: Class) -> Class:
+    """Class decorator: annotated attributes become parameters of the constructor, to be given by name."""
+    dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
+    return cls
+
+
+@parameters
 class Kernel(BaseEstimator):
     """Base class of kernels: k(x, z) = f(quantity of the pair), on some columns of the data.
 
     A kernel is a value: its parameters say what it is (``get_params``, ``set_params``, ``==``, ``hash``,
     ``sklearn.base.clone``), and fitting only adds attributes that end in an underscore.
 
-    Subclasses define ``_quantity`` (what is computed for each pair and shared between kernels), ``_apply`` (the
-    elementwise function of it) and ``_diagonal``; and ``_fit_parameters`` where something depends on the data.
+    Subclasses define ``_quantity`` (what is computed for each pair and shared between kernels) and ``_diagonal``;
+    ``_apply`` where the kernel is a function of the quantity, and ``_fit_parameters`` where something depends on the
+    data.
+
+    Parameters
+    ----------
+    columns : names, positions, slice, mask or callable, optional
+        Columns that the kernel looks at, as in ``ColumnTransformer``; all by default.
+    name : str, optional
 
     Attributes
     ----------
@@ -44,12 +62,14 @@ class Kernel(BaseEstimator):
     has_features: ClassVar[bool] = False
     #: Whether X holds one column per training sample (distances, kernel values) instead of features.
     pairwise: ClassVar[bool] = False
+    #: Whether the ranges of the columns decide how much each of them counts.
+    needs_scaling: ClassVar[bool] = False
     _short: ClassVar[str] = "kernel"
 
-    columns: Any
-    name: str | None
+    columns: Any = None
+    name: str | None = None
 
-    _state = attributes(
+    _state: ClassVar = attributes(
         columns_=positions("selected", below="features"),
         column_names_=optional(Labels("selected")),
         n_features_in_=COUNT,
@@ -84,12 +104,15 @@ class Kernel(BaseEstimator):
                 f"kernel {self.label!r} needs features of shape (n, d), but X has shape {training.X.shape}. "
                 'For matrices of distances use FromDistance, for kernel matrices "precomputed".'
             )
-        names = training.feature_names
         try:
-            self.columns_ = resolve_columns(self.columns, training.X, names)
+            self._set_columns(resolve_columns(self.columns, training.X, training.feature_names), training)
         except (ValueError, TypeError, IndexError) as error:
             raise type(error)(f"kernel {self.label!r}: {error}") from None
-        self.column_names_ = None if names is None else [names[k] for k in self.columns_]
+
+    def _set_columns(self, columns: np.ndarray, training: TrainingSet) -> None:
+        names = training.feature_names
+        self.columns_ = columns
+        self.column_names_ = None if names is None else [names[k] for k in columns]
         self.n_features_in_ = int(training.X.shape[1])
 
     def _fit_parameters(self, training: TrainingSet) -> None:
@@ -100,7 +123,7 @@ class Kernel(BaseEstimator):
 
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
         """Write the kernel of a window into ``out``, given its quantity (which others share: read only)."""
-        raise NotImplementedError
+        out[...] = values
 
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         raise NotImplementedError
@@ -172,12 +195,8 @@ class DistanceKernel(Kernel):
     _state = attributes(bandwidth_=POSITIVE)
 
     def _fit_parameters(self, training: TrainingSet) -> None:
-        self.bandwidth_ = self._checked(fitted_bandwidth, self.bandwidth, training, self._quantity())
-
-    def _checked(self, function: Any, *arguments: Any) -> float:
-        """Call a function, naming this kernel in what it complains about."""
         try:
-            return float(function(*arguments))
+            self.bandwidth_ = fitted_bandwidth(self.bandwidth, training, self._quantity())
         except (ValueError, TypeError) as error:
             raise type(error)(f"kernel {self.label!r}: {error}") from None
 
@@ -196,6 +215,50 @@ def shown(width: Any) -> str:
     return f"{width:g}" if isinstance(width, numbers.Real) else str(width)
 
 
+def parse_bandwidth(bandwidth: Any) -> tuple[float, str | None]:
+    """Split a bandwidth into (factor, rule); the rule of a plain number is None.
+
+    Examples
+    --------
+    >>> parse_bandwidth("0.25*mean"), parse_bandwidth("median"), parse_bandwidth(3)
+    ((0.25, 'mean'), (1.0, 'median'), (3.0, None))
+    """
+    factor, rule = bandwidth, None
+    if isinstance(bandwidth, str):
+        match = _MULTIPLE.fullmatch(bandwidth)
+        if match is None or match[2] not in RULES:
+            raise ValueError(
+                f"bandwidth={bandwidth!r} is not a rule. Give a positive number, one of {', '.join(RULES)}, "
+                'or a multiple of a rule such as "0.25*mean".'
+            )
+        factor, rule = match[1] or 1.0, match[2]
+    elif isinstance(bandwidth, bool) or not isinstance(bandwidth, numbers.Real):
+        raise TypeError(f"bandwidth={bandwidth!r} must be a positive number or a string such as 'mean'.")
+    try:
+        factor = float(factor)
+    except ValueError:
+        raise ValueError(f"bandwidth={bandwidth!r}: {factor!r} is not a number.") from None
+    if not (np.isfinite(factor) and factor > 0):
+        raise ValueError(f"bandwidth={bandwidth!r} must be positive and finite.")
+    return factor, rule
+
+
+def fitted_bandwidth(bandwidth: Any, training: TrainingSet, quantity: Quantity) -> float:
+    """The number a bandwidth stands for on the training data; 1.0 where distances are zero."""
+    factor, rule = parse_bandwidth(bandwidth)
+    if rule is None:
+        return factor
+    value = training.statistic(quantity, rule)
+    if not np.isfinite(value):
+        raise ValueError(
+            f"The bandwidth rule {bandwidth!r} gives {value} on the training data: X has NaN, infinite or "
+            "overflowing values. Impute or rescale them first."
+        )
+    # identical samples: every width gives the same constant kernel, so any positive number will do;
+    # distances that are zero but for a few bits have no inverse
+    return factor * value if factor * value >= np.finfo(float).tiny else 1.0
+
+
 def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:
     """out = exp(−distances / bandwidth), on all cores."""
     from multikernel.compiled import pairwise
@@ -207,9 +270,7 @@ def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> Non
     direct = out.flags.c_contiguous and not np.may_share_memory(distances, out)
 
     def fill(start: int, stop: int) -> None:
-        scratch = np.empty(
-            (n_rows, n_columns), out.dtype
-        )  # the loop is quick on contiguous arrays that do not overlap
+        scratch = np.empty((n_rows, n_columns), out.dtype)  # the loop is quick on arrays that do not overlap
         for first in range(start, stop, n_rows):
             last = min(first + n_rows, stop)
             values = out[first:last] if direct else scratch[: last - first]
@@ -218,3 +279,21 @@ def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> Non
                 out[first:last] = values
 
     over_rows(fill, len(out), work=2 * out.size)
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Names with repeats told apart.
+
+    Examples
+    --------
+    >>> unique_names(["a", "b", "a", "a"])
+    ['a', 'b', 'a #2', 'a #3']
+    """
+    taken: dict[str, None] = {}
+    for name in names:
+        unique, count = name, 1
+        while unique in taken:
+            count += 1
+            unique = f"{name} #{count}"
+        taken[unique] = None
+    return list(taken)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 
-def as_table(X: Any) -> Any:
+def as_data(X: Any) -> Any:
     """Return X as a 2-D array, CSR matrix or data frame (3-D arrays of stacked matrices pass as they are)."""
     if sparse.issparse(X):
         return X.tocsr()
@@ -160,6 +160,11 @@ def _as_slice(columns: np.ndarray) -> slice | None:
 
 def _float_type(dtype: Any) -> Any:
     return np.float32 if dtype == np.float32 else np.float64
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Some samples of any kind of data."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def describe(columns: Any) -> str:

@@ -1,10 +1,11 @@
-"""Fitted kernels evaluated together, so that those on the same columns share their pairwise quantities."""
+"""Kernels from short descriptions, fitted and evaluated together: those on the same columns share their work."""
 
 from __future__ import annotations
 
+import difflib
 import weakref
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,187 @@ from scipy import sparse
 from sklearn.base import clone
 
 from multikernel.io.state import Each, Labels, attributes, part
-from multikernel.kernels.base import Kernel
-from multikernel.kernels.columns import is_frame, names_of
-from multikernel.kernels.windows import PreparedRows, TrainingSet, Window, row_blocks
+from multikernel.kernels.approximation import Nystroem
+from multikernel.kernels.base import Kernel, unique_names
+from multikernel.kernels.columns import describe, is_frame, names_of
+from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
+from multikernel.kernels.given import (
+    FromDistance,
+    FromFunction,
+    FromGaussianProcess,
+    Precomputed,
+    is_gaussian_process_kernel,
+)
+from multikernel.kernels.histograms import ChiSquared, HistogramIntersection, Laplacian, SpatialPyramid
+from multikernel.kernels.quantities import PreparedRows, TrainingSet, Window, row_blocks
 from multikernel.runtime.threads import over_rows
+from multikernel.runtime.warnings import warn_user
 
+NAMED_KERNELS: dict[str, Callable[..., Kernel]] = {
+    "linear": Linear,
+    "poly": Polynomial,
+    "polynomial": Polynomial,
+    "rbf": RBF,
+    "laplacian": Laplacian,
+    "chi2": ChiSquared,
+    "additive_chi2": lambda **parameters: ChiSquared(additive=True, **parameters),
+    "intersection": HistogramIntersection,
+    "cosine": Cosine,
+    "sigmoid": Sigmoid,
+    "pyramid": SpatialPyramid,
+    "distance": FromDistance,
+    "precomputed": Precomputed,
+}
+
+# Samples up to which the default kernels are taken as they are, and rank of their features beyond.
+LARGE, RANK = 20_000, 200
+# Bytes of training distances that are held back for the Gram matrix.
 KEEP_BYTES = 256 * 2**20
+# Ratio of ranges of columns from which a remark is due, and rows that are enough to see it.
+FAR_APART, MOST_ROWS = 100.0, 1000
+
+
+def as_kernel(candidate: Any) -> Kernel:
+    """A kernel object from a kernel, a name, a callable or a Gaussian-process kernel of scikit-learn.
+
+    Examples
+    --------
+    >>> as_kernel("rbf")
+    RBF()
+    >>> as_kernel(lambda A, B: A @ B.T).label
+    '<lambda>'
+    """
+    if isinstance(candidate, Kernel):
+        return candidate
+    if isinstance(candidate, str):
+        if candidate not in NAMED_KERNELS:
+            near = difflib.get_close_matches(candidate, NAMED_KERNELS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{candidate!r} is not a kernel.{hint} There are: {', '.join(NAMED_KERNELS)}.")
+        return NAMED_KERNELS[candidate]()
+    if is_gaussian_process_kernel(candidate):
+        return FromGaussianProcess(kernel=candidate)
+    if isinstance(candidate, type) and issubclass(candidate, Kernel):
+        raise TypeError(f"{candidate.__name__} is a class; write {candidate.__name__}() to make a kernel.")
+    if callable(candidate):
+        return FromFunction(function=candidate)
+    raise TypeError(
+        f"{candidate!r} of type {type(candidate).__name__} is not a kernel. Give a Kernel, a name such as 'rbf', "
+        "a function of two blocks of rows, or a kernel of sklearn.gaussian_process.kernels."
+    )
+
+
+def as_kernels(kernels: Any, n_samples: int = 0) -> list[Kernel]:
+    """A list of kernels from one or several descriptions; for None the default family for so many samples."""
+    if kernels is None:
+        return default_kernels(n_samples)
+    if isinstance(kernels, str) or not isinstance(kernels, Sequence):
+        kernels = [kernels]
+    if not kernels:
+        raise ValueError("kernels is empty; give at least one kernel, or None for the default family.")
+    found = []
+    for position, candidate in enumerate(kernels):
+        try:
+            found.append(as_kernel(candidate))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"kernels[{position}]: {error}") from None
+    return found
+
+
+def default_kernels(n_samples: int = 0) -> list[Kernel]:
+    """Linear, and RBF at ¼, 1 and 4 times the mean squared distance, on all columns.
+
+    Parameters
+    ----------
+    n_samples : int
+        Above 20,000 they are approximated by Nyström features of rank 200, with a warning that says so: the kernels
+        themselves have n² entries, which take too long to read.
+
+    Examples
+    --------
+    >>> [kernel.label for kernel in default_kernels()]
+    ['linear', 'rbf(0.25*mean)', 'rbf(mean)', 'rbf(4*mean)']
+    """
+    kernels = [Linear(), *(RBF(bandwidth=width) for width in ("0.25*mean", "mean", "4*mean"))]
+    if n_samples <= LARGE:
+        return kernels
+    warn_user(
+        f"kernels=None with {n_samples:,} samples, more than {LARGE:,}, uses Nystroem(kernel=…, rank={RANK}) for the "
+        "default kernels, because n² entries take too long to read. To choose yourself, pass "
+        "kernels=multikernel.kernels.default_kernels(), or features of another rank.",
+        UserWarning,
+    )
+    return [Nystroem(kernel=kernel, rank=RANK) for kernel in kernels]
+
+
+def kernel_grid(
+    views: Any = None,
+    families: Any = ("rbf",),
+    bandwidths: Sequence[float | str] = ("0.25*mean", "mean", "4*mean"),
+) -> list[Kernel]:
+    """One kernel per view, family and bandwidth; one per view for families without a bandwidth.
+
+    Parameters
+    ----------
+    views : dict of name to columns, or sequence of columns, optional
+        What each kernel looks at (any ``columns=``); all columns by default.
+    families : sequence of names, kernel classes or kernels
+        A kernel is a template: its other parameters are kept.
+    bandwidths : sequence of numbers or rules
+
+    Examples
+    --------
+    >>> views = {"petals": ["petal length", "petal width"], "sepals": ["sepal length", "sepal width"]}
+    >>> for kernel in kernel_grid(views, ["linear", "rbf"], ["mean", "4*mean"]):
+    ...     print(kernel.label)
+    linear on petals
+    rbf(mean) on petals
+    rbf(4*mean) on petals
+    linear on sepals
+    rbf(mean) on sepals
+    rbf(4*mean) on sepals
+    """
+    if isinstance(families, str | Kernel | type):
+        families = [families]
+    templates = [
+        family() if isinstance(family, type) and issubclass(family, Kernel) else as_kernel(family)
+        for family in families
+    ]
+    if not templates:
+        raise ValueError("families is empty; name at least one, such as 'rbf'.")
+    return [
+        _on_view(kernel, view, columns)
+        for view, columns in _named_views(views)
+        for template in templates
+        for kernel in _with_bandwidths(template, bandwidths)
+    ]
+
+
+def _named_views(views: Any) -> list[tuple[str | None, Any]]:
+    if views is None:
+        return [(None, None)]
+    if isinstance(views, Mapping):
+        return list(views.items())
+    return [(describe(columns), columns) for columns in views]
+
+
+def _with_bandwidths(template: Kernel, bandwidths: Sequence[float | str]) -> list[Kernel]:
+    parameters = template.get_params()
+    has_gamma = isinstance(template, RBF) and template.gamma is not None
+    if isinstance(template, SpatialPyramid) and template.base is None:
+        template = clone(template).set_params(base=ChiSquared())
+        parameters = template.get_params()
+    target = next((key for key in ("bandwidth", "base__bandwidth") if key in parameters), None)
+    if target is None or has_gamma or parameters.get("additive") or parameters.get("base__additive"):
+        return [clone(template)]
+    return [clone(template).set_params(**{target: bandwidth}) for bandwidth in bandwidths]
+
+
+def _on_view(kernel: Kernel, view: str | None, columns: Any) -> Kernel:
+    if view is None:
+        return kernel
+    label = kernel.name if kernel.name is not None else kernel._description()
+    return kernel.set_params(columns=columns, name=f"{label} on {view}")
 
 
 class KernelFamily:
@@ -52,7 +228,7 @@ class KernelFamily:
 
     def __init__(self, kernels: Sequence[Kernel], names: Sequence[str] | None = None) -> None:
         self.kernels = list(kernels)
-        self.names = _unique([kernel.label for kernel in self.kernels]) if names is None else list(names)
+        self.names = unique_names([kernel.label for kernel in self.kernels]) if names is None else list(names)
         self._kept: _Kept | None = None
 
     @classmethod
@@ -71,8 +247,6 @@ class KernelFamily:
         keep : int
             Bytes of training distances (χ², L1: expensive) to hold back for the first ``evaluate(X)``.
         """
-        from multikernel.kernels.grid import as_kernels
-
         training = TrainingSet(X, feature_names, dtype=dtype, keep=keep)
         fitted = [clone(kernel)._fit(training) for kernel in as_kernels(kernels, training.X.shape[0])]
         if len({kernel.pairwise for kernel in fitted}) > 1:
@@ -157,6 +331,38 @@ class KernelFamily:
         """k(x, x) for each kernel and row of X, shape (F, n)."""
         prepared = self._as_prepared(X, np.float64 if not isinstance(X, PreparedRows) else None)
         return np.stack([kernel._diagonal(prepared) for kernel in self.kernels])
+
+    def remark_on_scales(self, X: Any) -> str | None:
+        """What to say if columns of one kernel have very different ranges; None if there is nothing to say.
+
+        Constant columns do not count. Of anything but an array nothing is said.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from multikernel.kernels import RBF, KernelFamily
+        >>> X = np.array([[0.0, 1e4], [1.0, 3e4]])
+        >>> KernelFamily.fit([RBF()], X).remark_on_scales(X)[:67]
+        "columns of kernel 'rbf(mean)' differ in range by a factor of 2e+04:"
+        """
+        if not isinstance(X, np.ndarray):
+            return None
+        ranges = np.ptp(X[np.unique(np.linspace(0, len(X) - 1, MOST_ROWS).astype(int))], axis=0)
+        for kernel in self.kernels:
+            own = np.where(ranges[kernel.columns_] > 0.0, ranges[kernel.columns_], np.nan)
+            if not kernel.needs_scaling or np.isfinite(own).sum() < 2:
+                continue
+            ends = np.nanargmax(own), np.nanargmin(own)
+            ratio = own[ends[0]] / own[ends[1]]
+            if ratio > FAR_APART:
+                names = kernel.column_names_
+                large, small = (f"column {kernel.columns_[k]}" if names is None else repr(names[k]) for k in ends)
+                return (
+                    f"columns of kernel {kernel.label!r} differ in range by a factor of {ratio:.0e}: {large} "
+                    f"dominates, {small} hardly counts. Unless their units matter, scale the columns first: "
+                    "make_pipeline(StandardScaler(), ...) or --scale standard."
+                )
+        return None
 
     def _as_prepared(self, X: Any, dtype: Any) -> PreparedRows:
         if isinstance(X, PreparedRows):
@@ -280,21 +486,3 @@ def _mirror(matrix: np.ndarray, start: int, stop: int) -> None:
         matrix[stop + first : stop + last, start:stop] = matrix[start:stop, stop + first : stop + last].T
 
     over_rows(transpose, below, work=size * below)
-
-
-def _unique(labels: list[str]) -> list[str]:
-    """Labels with repeats told apart.
-
-    >>> _unique(["a", "b", "a", "a"])
-    ['a', 'b', 'a #2', 'a #3']
-    """
-    taken: set[str] = set()
-    names = []
-    for label in labels:
-        name, count = label, 1
-        while name in taken:
-            count += 1
-            name = f"{label} #{count}"
-        taken.add(name)
-        names.append(name)
-    return names

@@ -1,4 +1,4 @@
-"""Kernel functions of features."""
+"""Kernels that are functions of inner products of features."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from multikernel.io.state import COUNT, POSITIVE, REAL, Maybe, attributes, optional, reals
-from multikernel.kernels.base import DistanceKernel, Kernel, shown
-from multikernel.kernels.columns import as_table, take_columns
-from multikernel.kernels.histograms import ChiSquaredDistances, HarmonicSums, Intersections, L1Distances
+from multikernel.io.state import COUNT, POSITIVE, REAL, attributes, optional, reals
+from multikernel.kernels.base import DistanceKernel, Kernel, parameters, shown
+from multikernel.kernels.columns import as_data, take_columns
 from multikernel.kernels.quantities import (
     Cosines,
     InnerProducts,
+    PreparedRows,
     Quantity,
     RawProducts,
     SquaredDistances,
+    TrainingSet,
     column_variance,
+    in_chunks,
 )
-from multikernel.kernels.windows import PreparedRows, TrainingSet, in_chunks
 
 
 class InnerProductKernel(Kernel):
     """A function of inner products, which are taken about the training mean ``center_`` (None: sparse data)."""
 
+    needs_scaling = True
     center_: np.ndarray | None
     gamma_: float
     _state = attributes(center_=optional(reals("selected")))
@@ -72,7 +74,7 @@ class ExplicitKernel(InnerProductKernel):
         return getattr(self, "center_", True) is not None
 
     def _dense_columns(self, X: Any) -> np.ndarray:
-        data = take_columns(as_table(X), self._fitted_on(X).columns_)
+        data = take_columns(as_data(X), self._fitted_on(X).columns_)
         return data.toarray() if sparse.issparse(data) else data
 
 
@@ -95,12 +97,6 @@ class Linear(ExplicitKernel):
 
     _short = "linear"
 
-    def __init__(self, *, columns: Any = None, name: str | None = None) -> None:
-        self.columns, self.name = columns, name
-
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        out[...] = values
-
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return self._squared_norms(X)
 
@@ -109,6 +105,7 @@ class Linear(ExplicitKernel):
         return self._dense_columns(X)
 
 
+@parameters
 class Polynomial(InnerProductKernel):
     """k(x, z) = (gamma x·z + coef0)^degree.
 
@@ -130,20 +127,12 @@ class Polynomial(InnerProductKernel):
            [ 9., 25.]])
     """
 
+    degree: int = 3
+    gamma: float | str | None = "scale"
+    coef0: float = 1.0
+
     _short = "poly"
     _state = attributes(gamma_=POSITIVE, coef0=REAL, degree=COUNT)
-
-    def __init__(
-        self,
-        *,
-        degree: int = 3,
-        gamma: float | str | None = "scale",
-        coef0: float = 1.0,
-        columns: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.degree, self.gamma, self.coef0 = degree, gamma, coef0
-        self.columns, self.name = columns, name
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
@@ -176,6 +165,7 @@ class Polynomial(InnerProductKernel):
         return f"poly({self.degree})"
 
 
+@parameters
 class Sigmoid(InnerProductKernel):
     """k(x, z) = tanh(gamma x·z + coef0); not positive semi-definite in general, and flagged so.
 
@@ -197,20 +187,12 @@ class Sigmoid(InnerProductKernel):
     False
     """
 
+    gamma: float | str | None = "scale"
+    coef0: float = 0.0
+
     psd = False
     _short = "sigmoid"
     _state = attributes(gamma_=POSITIVE, coef0=REAL)
-
-    def __init__(
-        self,
-        *,
-        gamma: float | str | None = "scale",
-        coef0: float = 0.0,
-        columns: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.gamma, self.coef0 = gamma, coef0
-        self.columns, self.name = columns, name
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         self._checked_coef0(self.coef0)
@@ -238,14 +220,8 @@ class Cosine(ExplicitKernel):
 
     _short = "cosine"
 
-    def __init__(self, *, columns: Any = None, name: str | None = None) -> None:
-        self.columns, self.name = columns, name
-
     def _quantity(self) -> Quantity:
         return Cosines(RawProducts(self._inner()))
-
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        out[...] = values
 
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return (self._squared_norms(X) > 0).astype(np.float64)
@@ -257,14 +233,20 @@ class Cosine(ExplicitKernel):
         return data / np.where(norms > 0, norms, 1.0)[:, None].astype(data.dtype)
 
 
+@parameters
 class RBF(DistanceKernel, InnerProductKernel):
     """k(x, z) = exp(−‖x − z‖² / bandwidth).
 
     Parameters
     ----------
     bandwidth : float or str, default="mean"
-        A positive number, "mean", "median", "scale" or a multiple such as "0.25*mean", fitted on training data
-        (:mod:`multikernel.kernels.bandwidth` has the definitions).
+        A positive number, a rule, or a multiple of a rule such as "0.25*mean". Rules are fitted on training data:
+
+        - "mean": the mean distance over all n² pairs of samples, the n zeros of a sample with itself included,
+          exactly up to 5,000 samples and on a fixed subsample of 5,000 beyond;
+        - "median": the median distance over pairs i < j of at most 2,000 samples;
+        - "scale": the width that the spread of the columns suggests, d·var(X) for squared Euclidean distances
+          (the inverse of scikit-learn's ``gamma="scale"``) and d·std(X) for L1 distances.
     gamma : float or "scale", optional
         1 / bandwidth, as in scikit-learn; instead of ``bandwidth``. "scale" is 1 / (d var(X)) on the training
         data, d the number of selected columns.
@@ -285,18 +267,10 @@ class RBF(DistanceKernel, InnerProductKernel):
     array([[1.   , 0.368]])
     """
 
-    _short = "rbf"
+    bandwidth: float | str = "mean"
+    gamma: float | str | None = None
 
-    def __init__(
-        self,
-        *,
-        bandwidth: float | str = "mean",
-        gamma: float | str | None = None,
-        columns: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.bandwidth, self.gamma = bandwidth, gamma
-        self.columns, self.name = columns, name
+    _short = "rbf"
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         if self.gamma is None:
@@ -314,126 +288,3 @@ class RBF(DistanceKernel, InnerProductKernel):
 
     def _description(self) -> str:
         return super()._description() if self.gamma is None else f"rbf(gamma={shown(self.gamma)})"
-
-
-class Laplacian(DistanceKernel):
-    """k(x, z) = exp(−Σ|x_k − z_k| / bandwidth).
-
-    Parameters
-    ----------
-    bandwidth, columns, name
-        See :class:`RBF`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Laplacian(bandwidth=1)(np.array([[0.0], [2.0]])).round(3)
-    array([[1.   , 0.135],
-           [0.135, 1.   ]])
-    """
-
-    _short = "laplacian"
-
-    def __init__(self, *, bandwidth: float | str = "mean", columns: Any = None, name: str | None = None) -> None:
-        self.bandwidth, self.columns, self.name = bandwidth, columns, name
-
-    def _quantity(self) -> Quantity:
-        return L1Distances(self.columns_, normalize=False, names=self.column_names_)
-
-
-class ChiSquared(DistanceKernel):
-    """k(x, z) = exp(−χ²(x, z) / bandwidth), χ² = ½ Σ (x_k − z_k)² / (x_k + z_k), on histograms [ZMLS07].
-
-    Parameters
-    ----------
-    bandwidth : float or str, default="mean"
-        See :class:`RBF`.
-    additive : bool, default=False
-        The additive kernel Σ 2 x_k z_k / (x_k + z_k) [VZ12] instead, which has no bandwidth.
-    normalize : bool, default=True
-        Divide each histogram by its sum first, so that only the shape counts; False takes them as given.
-    columns, name
-        See :class:`Linear`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> counts = np.array([[2.0, 2.0], [4.0, 0.0]])
-    >>> ChiSquared(additive=True)(counts).round(3)
-    array([[1.   , 0.667],
-           [0.667, 1.   ]])
-    """
-
-    _short = "chi2"
-    _state = attributes(bandwidth_=Maybe(POSITIVE))
-
-    def _check_loaded(self) -> None:
-        if not self.additive and not hasattr(self, "bandwidth_"):
-            raise ValueError("bandwidth_ is missing")
-
-    def __init__(
-        self,
-        *,
-        bandwidth: float | str = "mean",
-        additive: bool = False,
-        normalize: bool = True,
-        columns: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.bandwidth, self.additive, self.normalize = bandwidth, additive, normalize
-        self.columns, self.name = columns, name
-
-    def _fit_parameters(self, training: TrainingSet) -> None:
-        if not self.additive:
-            super()._fit_parameters(training)
-
-    def _distances(self) -> ChiSquaredDistances:
-        return ChiSquaredDistances(self.columns_, normalize=self.normalize, names=self.column_names_)
-
-    def _quantity(self) -> Quantity:
-        return HarmonicSums(self._distances()) if self.additive else self._distances()
-
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        if self.additive:
-            out[...] = values
-        else:
-            super()._apply(values, out)
-
-    def _diagonal(self, X: PreparedRows) -> np.ndarray:
-        return X.rows(self._distances()).sums if self.additive else super()._diagonal(X)
-
-    def _description(self) -> str:
-        return "additive chi2" if self.additive else super()._description()
-
-
-class HistogramIntersection(Kernel):
-    """k(x, z) = Σ min(x_k, z_k), on histograms [MBM08].
-
-    Parameters
-    ----------
-    normalize : bool, default=True
-        Divide each histogram by its sum first.
-    columns, name
-        See :class:`Linear`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> HistogramIntersection(normalize=False)(np.array([[2.0, 2.0], [4.0, 0.0]]))
-    array([[4., 2.],
-           [2., 4.]])
-    """
-
-    _short = "intersection"
-
-    def __init__(self, *, normalize: bool = True, columns: Any = None, name: str | None = None) -> None:
-        self.normalize, self.columns, self.name = normalize, columns, name
-
-    def _quantity(self) -> Intersections:
-        return Intersections(self.columns_, normalize=self.normalize, names=self.column_names_)
-
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        out[...] = values
-
-    def _diagonal(self, X: PreparedRows) -> np.ndarray:
-        return X.rows(self._quantity()).sums

@@ -10,10 +10,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multikernel.io.state import Array, attributes
-from multikernel.kernels.base import DistanceKernel, Kernel
+from multikernel.kernels.base import DistanceKernel, Kernel, parameters
 from multikernel.kernels.columns import take_columns
-from multikernel.kernels.quantities import Quantity
-from multikernel.kernels.windows import PreparedRows, Rows, TrainingSet, Window
+from multikernel.kernels.quantities import PreparedRows, Quantity, Rows, TrainingSet, Window
 
 
 def _dense(X: Any) -> np.ndarray:
@@ -34,8 +33,8 @@ class GivenValues(Quantity):
     def subset(self, X: Any, rows: np.ndarray) -> Any:
         return _dense(X)[np.ix_(rows, rows)]
 
-    def closed_form_mean(self, X: PreparedRows) -> float:
-        return float(X.rows(self).data.mean(dtype=np.float64))
+    def mean(self, training: TrainingSet) -> float:
+        return float(training.prepared.rows(self).data.mean(dtype=np.float64))
 
 
 class PairwiseKernel(Kernel):
@@ -58,8 +57,7 @@ class PairwiseKernel(Kernel):
                 f"kernel {self.label!r}: columns={self.columns!r} must be a position among the {depth} "
                 f"matrices of X, which has shape {X.shape}."
             )
-        self.columns_ = np.array([int(index) % depth])
-        self.column_names_ = None
+        self.columns_, self.column_names_ = np.array([int(index) % depth]), None
         self.n_features_in_ = int(X.shape[1])
 
     def _quantity(self) -> GivenValues:
@@ -72,6 +70,7 @@ class PairwiseKernel(Kernel):
         return np.diagonal(values).astype(np.float64)
 
 
+@parameters
 class FromDistance(PairwiseKernel, DistanceKernel):
     """exp(−D / bandwidth) of a matrix of distances D that the caller brings.
 
@@ -95,12 +94,9 @@ class FromDistance(PairwiseKernel, DistanceKernel):
            [0.135, 1.   ]])
     """
 
-    _short = "distance"
+    bandwidth: float | str = "mean"
 
-    def __init__(
-        self, *, bandwidth: float | str = "mean", columns: int | None = None, name: str | None = None
-    ) -> None:
-        self.bandwidth, self.columns, self.name = bandwidth, columns, name
+    _short = "distance"
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         self._refuse_negative(training.prepared.rows(self._quantity()).data)
@@ -133,26 +129,19 @@ class Precomputed(PairwiseKernel):
 
     _short = "precomputed"
 
-    def __init__(self, *, columns: int | None = None, name: str | None = None) -> None:
-        self.columns, self.name = columns, name
-
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        out[...] = values
-
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return self._given_diagonal(X)
 
 
 class FunctionValues(Quantity):
-    """What a function of two blocks of rows returns; ``diagonal`` replaces k(x, x) where it is known better."""
+    """What a function of two blocks of rows returns; the kernel's own k(x, x) on the diagonal."""
 
     def __init__(self, columns: np.ndarray, kernel: Any) -> None:
         super().__init__(columns, id(kernel))
         self.kernel = kernel
 
     def prepare(self, X: Any, dtype: Any) -> Rows:
-        data = take_columns(X, self.columns, dtype)
-        return Rows(data)
+        return Rows(take_columns(X, self.columns, dtype))
 
     def compute(self, window: Window) -> np.ndarray:
         left, right = window.rows(self)
@@ -164,7 +153,45 @@ class FunctionValues(Quantity):
         return values
 
 
-class FromFunction(Kernel):
+class FunctionKernel(Kernel):
+    """A kernel that calls ``_function()(A, B)`` on two blocks of rows."""
+
+    def _function(self) -> Any:
+        raise NotImplementedError
+
+    def _quantity(self) -> FunctionValues:
+        return FunctionValues(self.columns_, self)
+
+    def _between(self, A: Any, B: Any) -> np.ndarray:
+        values = self._function()(A, B)
+        values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+        if values.shape != (A.shape[0], B.shape[0]):
+            raise ValueError(
+                f"kernel {self.label!r} returned shape {values.shape} for blocks of {A.shape[0]} and "
+                f"{B.shape[0]} rows; it must return one value per pair."
+            )
+        return values
+
+    def _own(self, A: Any) -> np.ndarray:
+        """k(x, x) for each row: the diagonal of small blocks."""
+        blocks = [A[start : start + 32] for start in range(0, A.shape[0], 32)]
+        return np.concatenate([np.diagonal(self._between(block, block)) for block in blocks])
+
+    def _check_symmetric(self, values: np.ndarray) -> None:
+        block = values[:, : values.shape[0]]
+        asymmetry = float(np.abs(block - block.T).max())
+        if asymmetry > 1e-4 * float(np.abs(block).max()):
+            raise ValueError(
+                f"kernel {self.label!r} is not symmetric: k(x, z) and k(z, x) differ by up to {asymmetry:g} "
+                f"(largest value {np.abs(block).max():g}). Kernels must be symmetric functions."
+            )
+
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
+        return self._own(X.rows(self._quantity()).data).astype(np.float64)
+
+
+@parameters
+class FromFunction(FunctionKernel):
     """A function called on two blocks of rows, ``function(A, B) -> (len(A), len(B))``.
 
     Parameters
@@ -184,61 +211,21 @@ class FromFunction(Kernel):
            [ 8., 64.]])
     """
 
-    _short = "function"
+    function: Callable[[Any, Any], np.ndarray] | None = None
 
-    def __init__(
-        self,
-        *,
-        function: Callable[[Any, Any], np.ndarray] | None = None,
-        columns: Any = None,
-        name: str | None = None,
-    ) -> None:
-        self.function, self.columns, self.name = function, columns, name
+    def _function(self) -> Any:
+        return self.function
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         if not callable(self.function):
             raise TypeError(f"kernel {self.label!r}: function={self.function!r} cannot be called.")
 
-    def _quantity(self) -> FunctionValues:
-        return FunctionValues(self.columns_, self)
-
-    def _between(self, A: Any, B: Any) -> np.ndarray:
-        return self._shaped(self.function(A, B), A, B)  # type: ignore[misc]
-
-    def _own(self, A: Any) -> np.ndarray:
-        """k(x, x) for each row: the diagonal of small blocks."""
-        blocks = [A[start : start + 32] for start in range(0, A.shape[0], 32)]
-        return np.concatenate([np.diagonal(self._between(block, block)) for block in blocks])
-
-    def _shaped(self, values: Any, A: Any, B: Any) -> np.ndarray:
-        values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-        if values.shape != (A.shape[0], B.shape[0]):
-            raise ValueError(
-                f"kernel {self.label!r} returned shape {values.shape} for blocks of {A.shape[0]} and "
-                f"{B.shape[0]} rows; it must return one value per pair."
-            )
-        return values
-
-    def _check_symmetric(self, values: np.ndarray) -> None:
-        block = values[:, : values.shape[0]]
-        asymmetry = float(np.abs(block - block.T).max())
-        if asymmetry > 1e-4 * float(np.abs(block).max()):
-            raise ValueError(
-                f"kernel {self.label!r} is not symmetric: k(x, z) and k(z, x) differ by up to {asymmetry:g} "
-                f"(largest value {np.abs(block).max():g}). Kernels must be symmetric functions."
-            )
-
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        out[...] = values
-
-    def _diagonal(self, X: PreparedRows) -> np.ndarray:
-        return self._own(X.rows(self._quantity()).data).astype(np.float64)
-
     def _description(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
-class FromGaussianProcess(FromFunction):
+@parameters
+class FromGaussianProcess(FunctionKernel):
     """A kernel of ``sklearn.gaussian_process.kernels``, with its hyper-parameters as they are.
 
     Parameters
@@ -256,16 +243,10 @@ class FromGaussianProcess(FromFunction):
            [0.607, 1.   ]])
     """
 
-    _short = "gp"
+    kernel: Any = None
 
-    def _check_loaded(self) -> None:
-        if not is_gaussian_process_kernel(self.kernel):
-            raise ValueError("kernel is not a scikit-learn kernel")
-        if not np.isfinite(self._between(*2 * [np.zeros((1, len(self.columns_)))])).all():
-            raise ValueError("its values are not finite")
-
-    def __init__(self, *, kernel: Any = None, columns: Any = None, name: str | None = None) -> None:
-        self.kernel, self.columns, self.name = kernel, columns, name
+    def _function(self) -> Any:
+        return self.kernel
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         if not is_gaussian_process_kernel(self.kernel):
@@ -273,8 +254,11 @@ class FromGaussianProcess(FromFunction):
                 f"kernel {self.label!r}: {self.kernel!r} is not a kernel of sklearn.gaussian_process.kernels."
             )
 
-    def _between(self, A: Any, B: Any) -> np.ndarray:
-        return self._shaped(self.kernel(A, B), A, B)
+    def _check_loaded(self) -> None:
+        if not is_gaussian_process_kernel(self.kernel):
+            raise ValueError("kernel is not a scikit-learn kernel")
+        if not np.isfinite(self._between(*2 * [np.zeros((1, len(self.columns_)))])).all():
+            raise ValueError("its values are not finite")
 
     def _own(self, A: Any) -> np.ndarray:
         return self.kernel.diag(A)  # where a WhiteKernel puts its noise

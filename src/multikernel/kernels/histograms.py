@@ -1,4 +1,4 @@
-"""Quantities of histograms, whole or pooled to a pyramid level: χ² and L1 distances, intersections."""
+"""Kernels of histograms, whole or in a pyramid of cells, and the χ² and L1 distances and overlaps behind them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from multikernel.io.state import POSITIVE, Maybe, attributes
+from multikernel.kernels.base import DistanceKernel, Kernel, parameters
 from multikernel.kernels.columns import take_columns
-from multikernel.kernels.quantities import Quantity
-from multikernel.kernels.windows import PreparedRows, Rows, Window
+from multikernel.kernels.quantities import (
+    Derived,
+    PreparedRows,
+    Quantity,
+    Rows,
+    TrainingSet,
+    WeightedQuantity,
+    Window,
+)
 from multikernel.runtime.threads import over_rows
 
 # bins the dense loops visit in the time the overlap loops take for one bin that two rows share, by the size of
@@ -98,19 +107,12 @@ class ChiSquaredDistances(Histograms):
         return np.maximum(overlap, 0, out=overlap)
 
 
-class HarmonicSums(Quantity):
+class HarmonicSums(Derived):
     """Σ 2ab / (a + b), the additive χ² kernel, from the χ² distance."""
 
-    def __init__(self, distances: ChiSquaredDistances) -> None:
-        super().__init__(distances.columns, distances.key)
-        self.distances = distances
-
-    def sources(self) -> Sequence[Quantity]:
-        return (self.distances,)
-
     def compute(self, window: Window) -> np.ndarray:
-        left, right = window.outer_stats(self.distances, "sums")
-        values = 0.5 * (left + right) - window(self.distances)
+        left, right = window.outer_stats(self.source, "sums")
+        values = 0.5 * (left + right) - window(self.source)
         return np.maximum(values, 0, out=values)
 
 
@@ -125,8 +127,9 @@ class L1Distances(Histograms):
         np.subtract(left + right, overlap, out=overlap)
         return np.maximum(overlap, 0, out=overlap)
 
-    def scale(self, X: PreparedRows) -> float:
-        data, size = X.rows(self).data, X.rows(self).data.shape[0] * len(self.columns)
+    def scale(self, training: TrainingSet) -> float:
+        data = training.prepared.rows(self).data
+        size = data.shape[0] * data.shape[1]
         if sparse.issparse(data):
             data = data.astype(np.float64)
             return len(self.columns) * float(np.sqrt(max(data.power(2).sum() / size - (data.sum() / size) ** 2, 0)))
@@ -166,15 +169,13 @@ def _prefer_overlap(left: Rows, right: Rows) -> bool:
 
 def _filled(rows: Rows) -> np.ndarray:
     """How many rows are non-zero in each bin."""
-    if "filled" not in rows.memo:
-        rows.memo["filled"] = np.count_nonzero(rows.data, axis=0).astype(np.float64)
-    return rows.memo["filled"]
+    return rows.remember("filled", lambda: np.count_nonzero(rows.data, axis=0).astype(np.float64))
 
 
 def _dense(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
     from multikernel.compiled import pairwise
 
-    loop = {"chi2": pairwise.chi2_dense, "l1": pairwise.l1_dense, "minimum": pairwise.minimum_dense}[metric]
+    loop = getattr(pairwise, f"{metric}_dense")
     A, B = left.data[window.start : window.stop], right.data[window.first :]
     out = np.empty((len(A), len(B)), A.dtype)
     over_rows(lambda r0, r1: loop(A, B, out, r0, r1), len(A), work=out.size * A.shape[1])
@@ -184,7 +185,7 @@ def _dense(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
 def _overlap(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
     from multikernel.compiled import pairwise
 
-    loop = {"chi2": pairwise.chi2_overlap, "l1": pairwise.l1_overlap, "minimum": pairwise.minimum_overlap}[metric]
+    loop = getattr(pairwise, f"{metric}_overlap")
     A, B = _by_rows(left), _by_columns(right)
     starts = np.empty(len(B.indptr) - 1, np.int64)
     pairwise.first_entries(B.indptr, B.indices, window.first, starts)
@@ -195,15 +196,11 @@ def _overlap(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray
 
 
 def _by_rows(rows: Rows) -> Any:
-    if "csr" not in rows.memo:
-        rows.memo["csr"] = _clean(sparse.csr_matrix(rows.data))
-    return rows.memo["csr"]
+    return rows.remember("csr", lambda: _clean(sparse.csr_matrix(rows.data)))
 
 
 def _by_columns(rows: Rows) -> Any:
-    if "csc" not in rows.memo:
-        rows.memo["csc"] = _clean(sparse.csc_matrix(_by_rows(rows)))
-    return rows.memo["csc"]
+    return rows.remember("csc", lambda: _clean(sparse.csc_matrix(_by_rows(rows))))
 
 
 def _clean(matrix: Any) -> Any:
@@ -215,3 +212,242 @@ def _clean(matrix: Any) -> Any:
         matrix.eliminate_zeros()
     matrix.indptr, matrix.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     return matrix
+
+
+class HistogramKernel(Kernel):
+    """A kernel of a quantity of histograms, taken as they are unless a subclass has ``normalize``."""
+
+    _measure: ClassVar[type[Histograms]]
+    normalize: Any = False
+
+    def _quantity(self) -> Quantity:
+        return self._measure(self.columns_, normalize=self.normalize, names=self.column_names_)
+
+
+@parameters
+class Laplacian(HistogramKernel, DistanceKernel):
+    """k(x, z) = exp(−Σ|x_k − z_k| / bandwidth).
+
+    Parameters
+    ----------
+    bandwidth, columns, name
+        See :class:`RBF`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Laplacian(bandwidth=1)(np.array([[0.0], [2.0]])).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
+
+    bandwidth: float | str = "mean"
+
+    needs_scaling = True
+    _short, _measure = "laplacian", L1Distances
+
+
+@parameters
+class ChiSquared(HistogramKernel, DistanceKernel):
+    """k(x, z) = exp(−χ²(x, z) / bandwidth), χ² = ½ Σ (x_k − z_k)² / (x_k + z_k), on histograms [ZMLS07].
+
+    Parameters
+    ----------
+    bandwidth : float or str, default="mean"
+        See :class:`RBF`.
+    additive : bool, default=False
+        The additive kernel Σ 2 x_k z_k / (x_k + z_k) [VZ12] instead, which has no bandwidth.
+    normalize : bool, default=True
+        Divide each histogram by its sum first, so that only the shape counts; False takes them as given.
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counts = np.array([[2.0, 2.0], [4.0, 0.0]])
+    >>> ChiSquared(additive=True)(counts).round(3)
+    array([[1.   , 0.667],
+           [0.667, 1.   ]])
+    """
+
+    bandwidth: float | str = "mean"
+    additive: bool = False
+    normalize: bool = True
+
+    _short, _measure = "chi2", ChiSquaredDistances
+    _state = attributes(bandwidth_=Maybe(POSITIVE))
+
+    def _check_loaded(self) -> None:
+        if not self.additive and not hasattr(self, "bandwidth_"):
+            raise ValueError("bandwidth_ is missing")
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        if not self.additive:
+            super()._fit_parameters(training)
+
+    def _quantity(self) -> Quantity:
+        distances = super()._quantity()
+        return HarmonicSums(distances) if self.additive else distances
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        if self.additive:
+            out[...] = values
+        else:
+            super()._apply(values, out)
+
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
+        return X.rows(super()._quantity()).sums if self.additive else super()._diagonal(X)
+
+    def _description(self) -> str:
+        return "additive chi2" if self.additive else super()._description()
+
+
+@parameters
+class HistogramIntersection(HistogramKernel):
+    """k(x, z) = Σ min(x_k, z_k), on histograms [MBM08].
+
+    Parameters
+    ----------
+    normalize : bool, default=True
+        Divide each histogram by its sum first.
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> HistogramIntersection(normalize=False)(np.array([[2.0, 2.0], [4.0, 0.0]]))
+    array([[4., 2.],
+           [2., 4.]])
+    """
+
+    normalize: bool = True
+
+    _short, _measure = "intersection", Intersections
+
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
+        return X.rows(self._quantity()).sums
+
+
+@parameters
+class SpatialPyramid(DistanceKernel):
+    """A kernel of the weighted mean of the distances at several levels of a grid of histograms [LSP06].
+
+    The columns hold grid × grid cells of w bins each, cell after cell, row of cells after row of cells. Level k
+    pools them to k × k cells and compares the whole level, as one histogram, with the base kernel's distance:
+
+        k(x, z) = exp(−Σ_l weights_l d_l(x, z) / bandwidth),
+
+    or Σ_l weights_l k_l(x, z) where the base kernel is not made from a distance.
+
+    Parameters
+    ----------
+    levels : sequence of int, default=(1, 2, 4)
+        Each must divide ``grid``.
+    weights : sequence of float, optional
+        One per level, divided by their sum; equal by default.
+    base : ChiSquared, Laplacian or HistogramIntersection, optional
+        Distance, normalisation and bandwidth (of the mean distance over levels); ``ChiSquared()`` by default.
+    grid : int, optional
+        Cells along each side of the data; the largest level by default.
+    columns, name
+        See :class:`Linear`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cells = np.array([[1.0, 0, 0, 0], [0, 0, 0, 1.0]])  # 2 x 2 cells of one bin
+    >>> SpatialPyramid(levels=(1, 2), base=HistogramIntersection())(cells)
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+
+    levels: Sequence[int] = (1, 2, 4)
+    weights: Sequence[float] | None = None
+    base: Kernel | None = None
+    grid: int | None = None
+
+    _short = "pyramid"
+    _state = attributes(bandwidth_=Maybe(POSITIVE))
+
+    def _check_loaded(self) -> None:
+        self._check_base()
+        self._check_levels()
+        if self.bandwidth is not None and not hasattr(self, "bandwidth_"):
+            raise ValueError("bandwidth_ is missing")
+
+    @property
+    def bandwidth(self) -> Any:
+        """The base kernel's bandwidth rule; None where it has none."""
+        base = self._base()
+        has_bandwidth = hasattr(base, "bandwidth") and not getattr(base, "additive", False)
+        return base.bandwidth if has_bandwidth else None
+
+    def _base(self) -> Any:
+        return ChiSquared() if self.base is None else self.base
+
+    def _fit_parameters(self, training: TrainingSet) -> None:
+        self._check_base()
+        self._check_levels()
+        if self.bandwidth is not None:
+            super()._fit_parameters(training)
+
+    def _check_base(self) -> None:
+        base = self._base()
+        if not isinstance(base, HistogramKernel) or getattr(base, "additive", False):
+            raise TypeError(
+                f"kernel {self.label!r}: base={base!r} is not a histogram kernel. Use ChiSquared(), Laplacian() "
+                "or HistogramIntersection()."
+            )
+        if base.columns is not None:
+            raise ValueError(f"kernel {self.label!r}: give columns to the pyramid, not to its base kernel.")
+
+    def _check_levels(self) -> None:
+        levels, grid, d = list(self.levels), self._grid(), len(self.columns_)
+        if not levels or any(level < 1 or grid % level for level in levels):
+            raise ValueError(f"kernel {self.label!r}: each of levels={levels} must divide grid={grid}.")
+        if d % grid**2:
+            raise ValueError(
+                f"kernel {self.label!r}: {d} columns cannot be cut into {grid} x {grid} cells of equal width; "
+                "give grid= the number of cells along each side of the data."
+            )
+        weights = self.weights
+        if weights is not None and (len(weights) != len(levels) or min(weights) < 0 or sum(weights) <= 0):
+            raise ValueError(
+                f"kernel {self.label!r}: weights={weights!r} must be {len(levels)} numbers, one per level, "
+                "none negative and not all zero."
+            )
+
+    def _grid(self) -> int:
+        return int(max(self.levels) if self.grid is None else self.grid)
+
+    def _level_weights(self) -> list[float]:
+        weights = np.ones(len(self.levels)) if self.weights is None else np.asarray(self.weights, float)
+        return (weights / weights.sum()).tolist()
+
+    def _level_quantities(self) -> list[Histograms]:
+        base, grid = self._base(), self._grid()
+        return [
+            base._measure(self.columns_, normalize=base.normalize, names=self.column_names_, pool=(grid, int(level)))
+            for level in self.levels
+        ]
+
+    def _quantity(self) -> Quantity:
+        levels = self._level_quantities()
+        return levels[0] if len(levels) == 1 else WeightedQuantity(levels, self._level_weights())
+
+    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
+        if self.bandwidth is None:
+            out[...] = values
+        else:
+            super()._apply(values, out)
+
+    def _diagonal(self, X: PreparedRows) -> np.ndarray:
+        if self.bandwidth is not None:
+            return super()._diagonal(X)
+        sums = [X.rows(level).sums for level in self._level_quantities()]
+        return np.asarray(self._level_weights()) @ np.asarray(sums)
+
+    def _description(self) -> str:
+        return f"pyramid({', '.join(map(str, self.levels))}; {self._base()._description()})"

@@ -1,15 +1,141 @@
-"""Pairwise quantities that kernels are functions of: inner products, squared Euclidean distances, cosines."""
+"""Pairwise quantities that kernels are functions of, computed block by block, once however many kernels need them.
+
+A *quantity* (inner products, distances, cosines) is what kernels on the same columns share. It turns data into *rows*
+once (selected, centred, normalised) and then gives any *window* of its (n, m) matrix from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from multikernel.kernels.columns import take_columns
-from multikernel.kernels.windows import PreparedRows, Rows, Window, in_chunks, take_rows
+from multikernel.kernels.columns import as_data, is_frame, names_of, take_columns, take_rows
+from multikernel.runtime.clock import check
+from multikernel.runtime.threads import over_rows
+
+BLOCK_BYTES = 8 * 2**20  # one window of float64; a handful exist at any moment
+EXACT_MEAN_SAMPLES = 5000
+MEDIAN_SAMPLES = 2000
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows such that a window of all columns stays within ``BLOCK_BYTES``, until time is up."""
+    size = max(16, BLOCK_BYTES // (8 * max(n_columns, 1)))
+    for start in range(0, n_rows, size):
+        check()
+        yield start, min(start + size, n_rows)
+
+
+def in_chunks(function: Callable[..., Any], values: np.ndarray, *others: np.ndarray) -> None:
+    """Call an elementwise ``function(values, *others)`` on ranges of rows, on all cores."""
+    over_rows(lambda a, b: function(values[a:b], *(o[a:b] for o in others)), len(values), work=10 * values.size)
+
+
+class Rows:
+    """Samples made ready for one quantity: ``data`` and, per sample, some numbers (``stats``)."""
+
+    def __init__(self, data: Any, **stats: np.ndarray) -> None:
+        self.data = data
+        self.stats = stats
+        self._memo: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return self.data.shape[0]
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        try:
+            return self.__dict__["stats"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def remember(self, name: str, make: Callable[[], Any]) -> Any:
+        """Something made of the data on demand, once."""
+        if name not in self._memo:
+            self._memo[name] = make()
+        return self._memo[name]
+
+    def take(self, rows: Any) -> Rows:
+        return Rows(self.data[rows], **{name: values[rows] for name, values in self.stats.items()})
+
+
+class PreparedRows:
+    """Data made ready for the kernels of a family, so that many windows of it cost little.
+
+    Made by :meth:`KernelFamily.prepare`; accepted by :meth:`KernelFamily.evaluate` in place of the data.
+    """
+
+    def __init__(self, X: Any, dtype: Any = None) -> None:
+        self.X = as_data(X)
+        self.dtype = working_type(dtype, self.X)
+        self._rows: dict[Any, Rows] = {}
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    def rows(self, quantity: Quantity) -> Rows:
+        if quantity.key not in self._rows:
+            self._rows[quantity.key] = quantity.prepare(self.X, self.dtype)
+        return self._rows[quantity.key]
+
+    def take(self, rows: Any) -> PreparedRows:
+        """The same for some of the samples."""
+        part = PreparedRows(take_rows(self.X, rows), self.dtype)
+        part._rows = {key: prepared.take(rows) for key, prepared in self._rows.items()}
+        return part
+
+
+def working_type(dtype: Any, X: Any) -> np.dtype:
+    """float32 where asked for, or where the data are float32 and nothing is asked; float64 otherwise."""
+    if dtype is None:
+        dtype = np.float32 if not is_frame(X) and X.dtype == np.float32 else np.float64
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise TypeError(f"Kernels are computed in float32 or float64, not {dtype}.")
+    return dtype
+
+
+class Window:
+    """Rows ``start:stop`` of X against rows ``first:`` of Z; ``window(quantity)`` computes each quantity once.
+
+    ``square`` says that Z is X and ``first == start``: the window begins with its diagonal.
+    """
+
+    def __init__(
+        self, X: PreparedRows, Z: PreparedRows, start: int, stop: int, first: int = 0, *, square: bool = False
+    ) -> None:
+        self.X, self.Z = X, Z
+        self.start, self.stop, self.first, self.square = start, stop, first, square
+        self.values: dict[Any, np.ndarray] = {}
+
+    def __call__(self, quantity: Quantity) -> np.ndarray:
+        """The quantity in this window, to be read only: others share it."""
+        if quantity.key not in self.values:
+            values = quantity.compute(self)
+            if self.square and quantity.distance:
+                np.fill_diagonal(values, 0.0)
+            self.values[quantity.key] = values
+        return self.values[quantity.key]
+
+    def rows(self, quantity: Quantity) -> tuple[Rows, Rows]:
+        return self.X.rows(quantity), self.Z.rows(quantity)
+
+    def outer_stats(self, quantity: Quantity, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The per-sample numbers ``name`` of the window's rows, as a column, and of its columns, as a row."""
+        left, right = self.rows(quantity)
+        dtype = self.X.dtype
+        return (
+            getattr(left, name)[self.start : self.stop, None].astype(dtype),
+            getattr(right, name)[None, self.first :].astype(dtype),
+        )
+
+
+def square_windows(X: PreparedRows) -> Iterator[Window]:
+    """Windows that cover the upper triangle of a square matrix."""
+    for start, stop in row_blocks(len(X), len(X)):
+        yield Window(X, X, start, stop, start, square=True)
 
 
 class Quantity:
@@ -36,25 +162,49 @@ class Quantity:
         """The quantities that are computed from rows of data, which this one is made from."""
         return (self,)
 
-    def terms(self) -> Sequence[tuple[Quantity, float]]:
-        """The quantities and weights that this one is a weighted sum of; empty for all but such sums."""
-        return ()
-
     def subset(self, X: Any, rows: np.ndarray) -> Any:
         """The data of some of the training samples."""
         return take_rows(X, rows)
 
-    def closed_form_mean(self, X: PreparedRows) -> float | None:
-        """The mean over all n² pairs where it needs no pass over them."""
-        return None
+    # -- bandwidth rules: see RBF ------------------------------------------------------------------------------------
 
-    def scale(self, X: PreparedRows) -> float:
+    def mean(self, training: TrainingSet) -> float:
+        sample = training.sample(self, EXACT_MEAN_SAMPLES)
+        keeping = self.costly and sample is training.prepared and training.has_room()
+        total = 0.0
+        for window in square_windows(sample):
+            values = window(self)
+            size = window.stop - window.start
+            total += values[:, :size].sum(dtype=np.float64) + 2 * values[:, size:].sum(dtype=np.float64)
+            if keeping:
+                training.kept.setdefault(self.key, []).append(values)
+        return total / len(sample) ** 2
+
+    def median(self, training: TrainingSet) -> float:
+        sample = training.sample(self, MEDIAN_SAMPLES)
+        if len(sample) < 2:
+            return 0.0
+        distances = [
+            window(self)[np.triu_indices(window.stop - window.start, 1, len(sample) - window.start)]
+            for window in square_windows(sample)
+        ]
+        return float(np.median(np.concatenate(distances)))
+
+    def scale(self, training: TrainingSet) -> float:
         raise ValueError(
             'bandwidth="scale" is defined for RBF and Laplacian kernels only. Use "mean", "median" or a number.'
         )
 
 
-class InnerProducts(Quantity):
+class Products(Quantity):
+    """Inner products of the rows of prepared data."""
+
+    def compute(self, window: Window) -> np.ndarray:
+        left, right = window.rows(self)
+        return products(left.data[window.start : window.stop], right.data[window.first :])
+
+
+class InnerProducts(Products):
     """(x − c)·(z − c) with c the training mean, so that distances between samples far from 0 do not cancel.
 
     Per sample: ``square`` = ‖x − c‖², ``norm`` = ‖x‖ and ``shift`` = x·c − ½‖c‖², which gives back the raw
@@ -86,10 +236,6 @@ class InnerProducts(Quantity):
             square[rows] = np.einsum("ij,ij->i", part, part)
         return Rows(data, square=square, norm=norm, shift=shift)
 
-    def compute(self, window: Window) -> np.ndarray:
-        left, right = window.rows(self)
-        return products(left.data[window.start : window.stop], right.data[window.first :])
-
 
 def products(left: Any, right: Any) -> np.ndarray:
     """left @ right.T as an array, for arrays or CSR matrices."""
@@ -97,39 +243,36 @@ def products(left: Any, right: Any) -> np.ndarray:
     return values.toarray() if sparse.issparse(values) else values
 
 
-class RawProducts(Quantity):
-    """x·z."""
+class Derived(Quantity):
+    """A quantity made from another one, ``source``, and from numbers of each sample."""
 
-    def __init__(self, centered: InnerProducts) -> None:
-        super().__init__(centered.columns, centered.key)
-        self.centered = centered
+    def __init__(self, source: Any) -> None:
+        super().__init__(source.columns, source.key)
+        self.source = source
 
     def sources(self) -> Sequence[Quantity]:
-        return (self.centered,)
+        return self.source.sources()
+
+
+class RawProducts(Derived):
+    """x·z, from centred inner products."""
 
     def compute(self, window: Window) -> np.ndarray:
-        values = window(self.centered)
-        if self.centered.center is None:
+        values = window(self.source)
+        if self.source.center is None:
             return values
-        left, right = window.outer_stats(self.centered, "shift")
+        left, right = window.outer_stats(self.source, "shift")
         out = np.empty_like(values)
         in_chunks(lambda v, o, a: np.add(v, a + right, out=o), values, out, left)
         return out
 
 
-class Cosines(Quantity):
-    """x·z / (‖x‖‖z‖), 0 where either is zero."""
-
-    def __init__(self, raw: RawProducts) -> None:
-        super().__init__(raw.columns, raw.key)
-        self.raw = raw
-
-    def sources(self) -> Sequence[Quantity]:
-        return self.raw.sources()
+class Cosines(Derived):
+    """x·z / (‖x‖‖z‖), 0 where either is zero, from raw products."""
 
     def compute(self, window: Window) -> np.ndarray:
-        values = window(self.raw)
-        left, right = window.outer_stats(self.raw.centered, "norm")
+        values = window(self.source)
+        left, right = window.outer_stats(self.source.source, "norm")
         inverse_left, inverse_right = (np.divide(1, s, out=np.zeros_like(s), where=s > 0) for s in (left, right))
         values = values * inverse_left * inverse_right + 0.0  # the sum turns -0.0 into 0.0
         if window.square:
@@ -138,21 +281,14 @@ class Cosines(Quantity):
         return values
 
 
-class SquaredDistances(Quantity):
-    """‖x − z‖²."""
+class SquaredDistances(Derived):
+    """‖x − z‖², from centred inner products."""
 
     distance = True
 
-    def __init__(self, centered: InnerProducts) -> None:
-        super().__init__(centered.columns, centered.key)
-        self.centered = centered
-
-    def sources(self) -> Sequence[Quantity]:
-        return (self.centered,)
-
     def compute(self, window: Window) -> np.ndarray:
-        values = window(self.centered)
-        left, right = window.outer_stats(self.centered, "square")
+        values = window(self.source)
+        left, right = window.outer_stats(self.source, "square")
         out = np.empty_like(values)
 
         def fill(products: np.ndarray, out: np.ndarray, left: np.ndarray) -> None:
@@ -164,13 +300,13 @@ class SquaredDistances(Quantity):
         in_chunks(fill, values, out, left)
         return out
 
-    def closed_form_mean(self, X: PreparedRows) -> float:
-        rows = X.rows(self.centered)
+    def mean(self, training: TrainingSet) -> float:  # in closed form
+        rows = training.prepared.rows(self.source)
         center = np.asarray(rows.data.mean(axis=0, dtype=np.float64)).ravel()
         return float(2 * rows.square.mean() - 2 * center @ center)
 
-    def scale(self, X: PreparedRows) -> float:
-        return len(self.columns) * column_variance(self.centered, X)
+    def scale(self, training: TrainingSet) -> float:
+        return len(self.columns) * column_variance(self.source, training.prepared)
 
 
 def column_variance(centered: InnerProducts, X: PreparedRows) -> float:
@@ -195,11 +331,49 @@ class WeightedQuantity(Quantity):
     def sources(self) -> Sequence[Quantity]:
         return [source for part in self.parts for source in part.sources()]
 
-    def terms(self) -> Sequence[tuple[Quantity, float]]:
-        return list(zip(self.parts, self.weights))
+    def mean(self, training: TrainingSet) -> float:
+        return float(sum(w * training.statistic(part, "mean") for part, w in zip(self.parts, self.weights)))
 
     def compute(self, window: Window) -> np.ndarray:
         total = self.weights[0] * window(self.parts[0])
         for part, weight in zip(self.parts[1:], self.weights[1:]):
             total += weight * window(part)
         return total
+
+
+class TrainingSet:
+    """What kernels are fitted on: the data, and statistics of its distances, each computed once.
+
+    ``keep`` bytes of expensive distances are held back in ``kept`` for the Gram matrix that usually follows.
+    """
+
+    def __init__(self, X: Any, feature_names: Any = None, *, dtype: Any = None, keep: int = 0) -> None:
+        self.prepared = PreparedRows(X, dtype)
+        self.X = self.prepared.X
+        self.feature_names = list(feature_names) if feature_names is not None else names_of(self.X)
+        if self.feature_names is not None and len(self.feature_names) != self.X.shape[1]:
+            raise ValueError(f"{len(self.feature_names)} feature_names for {self.X.shape[1]} columns of X.")
+        if self.X.shape[0] == 0:
+            raise ValueError("X has no rows; kernels are fitted on training data.")
+        self.keep = keep
+        self.kept: dict[Any, list[np.ndarray]] = {}
+        self._statistics: dict[Any, float] = {}
+
+    def statistic(self, quantity: Quantity, rule: str) -> float:
+        """The value of a bandwidth rule, "mean", "median" or "scale", for a distance."""
+        if (quantity.key, rule) not in self._statistics:
+            self._statistics[quantity.key, rule] = getattr(quantity, rule)(self)
+        return self._statistics[quantity.key, rule]
+
+    def sample(self, quantity: Quantity, size: int) -> PreparedRows:
+        """At most ``size`` samples, the same ones every time."""
+        n_samples = len(self.prepared)
+        if n_samples <= size:
+            return self.prepared
+        rows = np.sort(np.random.default_rng(0).choice(n_samples, size, replace=False))
+        return PreparedRows(quantity.subset(self.X, rows), self.prepared.dtype)
+
+    def has_room(self) -> bool:
+        """Whether the distances of all pairs, the upper half in blocks, may be kept as well."""
+        used = sum(block.nbytes for blocks in self.kept.values() for block in blocks)
+        return used + 0.6 * len(self.prepared) ** 2 * self.prepared.dtype.itemsize <= self.keep
