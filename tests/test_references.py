@@ -32,8 +32,7 @@ from multikernel.problems.fisher import DenseSystem, FDAProblem
 from multikernel.problems.fisher_system import RegularizedFDA, fisher_targets
 from multikernel.problems.gmkl import GeneralizedProblem, SumOfKernels
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.losses.regression import HuberLoss, SquaredLoss
-from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SquaredHinge
+from multikernel.problems.losses.smooth import HuberLoss, LogisticLoss, SmoothedHinge, SquaredHinge, SquaredLoss
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.problems.obscure import GroupNormProblem, group_norm

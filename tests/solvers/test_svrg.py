@@ -18,8 +18,14 @@ from multikernel import SVRGMKLClassifier, gram_stack
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem
-from multikernel.problems.losses.regression import HuberLoss, SquaredLoss
-from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
+from multikernel.problems.losses.smooth import (
+    HuberLoss,
+    LogisticLoss,
+    SmoothedHinge,
+    SoftmaxLoss,
+    SquaredHinge,
+    SquaredLoss,
+)
 from multikernel.problems.obscure import group_norm
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.monitor import Monitor

@@ -9,8 +9,14 @@ from sklearn.datasets import load_iris
 from multikernel import SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.kernels import RBF, Linear
-from multikernel.problems.losses.regression import HuberLoss, SquaredLoss
-from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SoftmaxLoss, SquaredHinge
+from multikernel.problems.losses.smooth import (
+    HuberLoss,
+    LogisticLoss,
+    SmoothedHinge,
+    SoftmaxLoss,
+    SquaredHinge,
+    SquaredLoss,
+)
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.svrg.newton import NewtonSystem, SmoothDual, affordable, smooth_newton

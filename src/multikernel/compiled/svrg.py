@@ -15,12 +15,12 @@ import numpy as np
 
 from multikernel.compiled.jit import REORDER, loop, part
 
-LOGISTIC, SQUARED_HINGE, SMOOTHED_HINGE, SOFTMAX, SQUARED, HUBER = range(6)
+LOGISTIC, SOFTMAX, HINGE = range(3)
 SMALLEST_SCALE = 1e-50
 
 
 @loop
-def slopes(code, width, target, scores, out):
+def slopes(code, width, smoothness, target, scores, out):
     """ℓ'(scores) of one sample, the loss being known by its code; all of shape (T,)."""
     n_scores = scores.shape[0]
     if code == SOFTMAX:
@@ -36,20 +36,12 @@ def slopes(code, width, target, scores, out):
     for r in range(n_scores):
         y, f = target[r], scores[r]
         if code == LOGISTIC:
-            z = y * f
-            if z > 0.0:
-                small = np.exp(-z)
-                out[r] = -y * small / (1.0 + small)
-            else:
-                out[r] = -y / (1.0 + np.exp(z))
-        elif code == SQUARED_HINGE:
-            out[r] = -2.0 * y * max(1.0 - y * f, 0.0)
-        elif code == SMOOTHED_HINGE:
-            out[r] = -y * min(max((1.0 - y * f) / width, 0.0), 1.0)
-        elif code == SQUARED:
-            out[r] = f - y
+            small = np.exp(-abs(y * f))
+            out[r] = -y * (small if y * f > 0.0 else 1.0) / (1.0 + small)
+        elif code == HINGE:
+            out[r] = -smoothness * y * min(max(1.0 - y * f, 0.0), width)
         else:
-            out[r] = min(max(f - y, -width), width)
+            out[r] = -smoothness * min(max(y - f, -width), width)
 
 
 @part
@@ -68,7 +60,7 @@ def _advance(b, step, decay, coef, scale, drift):
 
 @loop(fastmath=REORDER)
 def kernel_steps(
-    rows, slot, order, first, code, width, targets, emphasis, snapshot, step, decay, stop,
+    rows, slot, order, first, code, width, smoothness, targets, emphasis, snapshot, step, decay, stop,
     image, table, coef, scale, drift, scratch,
 ):  # fmt: skip
     """Steps on the samples of ``order``, whose kernel rows are all in ``rows`` (B, b, n).
@@ -83,7 +75,7 @@ def kernel_steps(
             scores[r] = 0.0
             for b in range(n_blocks):
                 scores[r] += scale[b] * table[b, r, i] + drift[b] * image[b, r, i]
-        slopes(code, width, targets[i], scores, new)
+        slopes(code, width, smoothness, targets[i], scores, new)
         for r in range(n_scores):
             change[r] = emphasis[i] * (new[r] - snapshot[i, r])
         for b in range(n_blocks):
@@ -106,7 +98,7 @@ def kernel_steps(
 
 @loop(fastmath=REORDER)
 def feature_steps(
-    features, bounds, order, first, code, width, targets, emphasis, snapshot, step, decay, stop,
+    features, bounds, order, first, code, width, smoothness, targets, emphasis, snapshot, step, decay, stop,
     metric, base, w, coef, scale, drift, scratch,
 ):  # fmt: skip
     """Steps on the samples of ``order``; ``features`` (n, R), block b from column ``bounds[b]`` to ``bounds[b+1]``.
@@ -124,7 +116,7 @@ def feature_steps(
             for k in range(n_columns):
                 total += line[k] * x[k]
             scores[r] = total
-        slopes(code, width, targets[i], scores, new)
+        slopes(code, width, smoothness, targets[i], scores, new)
         for r in range(n_scores):
             change[r] = emphasis[i] * (new[r] - snapshot[i, r])
         for b in range(n_blocks):
@@ -143,8 +135,8 @@ def feature_steps(
 
 @loop(fastmath=REORDER)
 def feature_epoch(
-    features, order, code, width, targets, emphasis, snapshot, step, decay, metric, image, w, coef, scale, drift,
-    scratch, scaled,
+    features, order, code, width, smoothness, targets, emphasis, snapshot, step, decay, metric, image,
+    w, coef, scale, drift, scratch, scaled,
 ):  # fmt: skip
     """Steps of one block on all features at once; the new scale and drift.
 
@@ -163,7 +155,7 @@ def feature_epoch(
             for k in range(n_columns):
                 total += line[k] * x[k]
             scores[r] = scale * total + drift * image[i, r]
-        slopes(code, width, targets[i], scores, new)
+        slopes(code, width, smoothness, targets[i], scores, new)
         scale *= keep
         drift = keep * drift - step
         if scale < SMALLEST_SCALE:

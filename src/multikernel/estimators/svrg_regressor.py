@@ -15,7 +15,7 @@ from multikernel.estimators.sklearn_bases import RegressorMixin
 from multikernel.estimators.svrg_base import SmoothMKL
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
-from multikernel.problems.losses.regression import HuberLoss, SquaredLoss
+from multikernel.problems.losses.smooth import HuberLoss, SquaredLoss
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.monitor import Result
 

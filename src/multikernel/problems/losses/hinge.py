@@ -50,9 +50,7 @@ class MulticlassHinge:
         self.n_classes = int(n_classes)
         if self.labels.size and not (self.labels.min() >= 0 and self.labels.max() < self.n_classes):
             raise ValueError(f"labels must be from 0 to {self.n_classes - 1}: they are positions of classes.")
-        weight = np.ones(len(self.labels)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if not weight.sum() > 0.0:
-            raise ValueError("all sample weights are zero: give at least one sample a positive weight.")
+        weight = checked_weights(sample_weight, len(self.labels))
         self.total_weight = float(weight.sum())
         self.importance = weight / self.total_weight
         self.cost = 1.0 - np.eye(self.n_classes) if cost is None else check_cost(cost, self.n_classes)
@@ -120,14 +118,20 @@ class MulticlassHinge:
         """How far ``dual`` is from the feasible set: the largest violated constraint."""
         off_label = dual.copy()
         off_label[self._own] = 0.0
-        over = dual[self._own] - self.importance
-        return float(
-            max(off_label.max(initial=0.0), over.max(initial=0.0), np.abs(dual.sum(axis=1)).max(initial=0.0))
-        )
+        worst = off_label, dual[self._own] - self.importance, np.abs(dual.sum(axis=1))
+        return float(max(part.max(initial=0.0) for part in worst))
 
     def linear(self, dual: NDArray) -> float:
         """``-Σ_ir cost[y_i, r] dual_ir``, the linear part of the dual objective."""
         return -float((self._costs() * dual).sum())
+
+
+def checked_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    """Weights of n samples, ones by default; an error if none of them counts."""
+    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if not weight.sum() > 0.0:
+        raise ValueError("all sample weights are zero: give at least one sample a positive weight.")
+    return weight
 
 
 def check_cost(cost: ArrayLike, n_classes: int) -> NDArray[np.float64]:

@@ -8,6 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logsumexp, softmax
 
+from multikernel.problems.losses.hinge import checked_weights
+
+Array = NDArray[np.float64]
+# What compiled loops know a loss by, in their order.
+LOGISTIC, SOFTMAX, HINGE, RESIDUAL = range(4)
+# A dual point is computed from scores, so that it can be outside its domain by rounding only.
+ROUNDING = 1e-12
+
 
 class SmoothLoss:
     """``Σ_i c_i ℓ_i(f_i)`` with ℓ_i convex and smooth in the scores f_i of sample i, shape (T,).
@@ -30,17 +38,15 @@ class SmoothLoss:
         Largest eigenvalue that the second derivative of any ℓ_i has anywhere.
     """
 
-    code: int  # what compiled loops know it by
+    code: int
     smoothness: float
-    width: float = 1.0  # of the part that is curved, where there is a choice
+    width: float = np.inf  # of the part that is curved
     separable = True  # whether it is a sum over scores
 
     def __init__(self, targets: ArrayLike, sample_weight: ArrayLike | None = None):
         targets = np.asarray(targets, dtype=np.float64)
         self.targets = np.ascontiguousarray(targets[:, None] if targets.ndim == 1 else targets)
-        weight = np.ones(len(self.targets)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if not weight.sum() > 0.0:
-            raise ValueError("all sample weights are zero: give at least one sample a positive weight.")
+        weight = checked_weights(sample_weight, len(self.targets))
         self.total_weight = float(weight.sum())
         self.importance = weight / self.total_weight
 
@@ -62,21 +68,15 @@ class SmoothLoss:
         """The loss at ``scores`` of shape (n, T)."""
         return float(self.importance @ self.losses(scores))
 
-    def gradient(self, scores: NDArray) -> NDArray[np.float64]:
+    def gradient(self, scores: NDArray) -> Array:
         """Derivative of the loss with respect to the scores, ``c_i ℓ_i'(f_i)``, shape (n, T).
 
         With its sign changed it is the dual point that belongs to the scores.
         """
         return self.importance[:, None] * self.derivative(scores)
 
-    def curvature(self, scores: NDArray, directions: NDArray) -> NDArray[np.float64]:
-        """Second derivative along ``directions`` (k, n, T) in the space of scores, shape (k, k)."""
-        flat = directions.reshape(len(directions), -1)
-        diagonal = self.importance[:, None] * self.second_derivative(scores)
-        return (flat * diagonal.ravel()) @ flat.T
-
-    def bend(self, scores: NDArray, change: NDArray) -> NDArray[np.float64]:
-        """Second derivative times a change of the scores, shape (n, T): by how much the gradient changes."""
+    def bend(self, scores: NDArray, change: NDArray) -> Array:
+        """Second derivative times changes (…, n, T) of the scores: by how much the gradient changes."""
         return self.importance[:, None] * self.second_derivative(scores) * change
 
     def dual_value(self, dual: NDArray) -> float:
@@ -88,7 +88,7 @@ class SmoothLoss:
         np.divide(-dual, self.importance[:, None], out=slopes, where=counts[:, None])
         return -float(self.importance[counts] @ self.conjugate(slopes)[counts])
 
-    def dual_box(self) -> tuple[NDArray, NDArray, NDArray] | None:
+    def dual_box(self) -> tuple[Array, Array, Array] | None:
         """p, lo, hi of shape (n, T) with ``ℓ*(-u) = u² / (2 smoothness) - p u`` for lo <= u <= hi, else infinite.
 
         Then the dual at fixed weights is a quadratic program with bounds. None where the conjugate is no parabola, or
@@ -98,25 +98,21 @@ class SmoothLoss:
 
     # -- one entry per sample ----------------------------------------------------------------------------------------
 
-    def losses(self, scores: NDArray) -> NDArray[np.float64]:
+    def losses(self, scores: NDArray) -> Array:
         """ℓ_i, shape (n,)."""
         raise NotImplementedError
 
-    def derivative(self, scores: NDArray) -> NDArray[np.float64]:
+    def derivative(self, scores: NDArray) -> Array:
         """ℓ_i', shape (n, T)."""
         raise NotImplementedError
 
-    def second_derivative(self, scores: NDArray) -> NDArray[np.float64]:
+    def second_derivative(self, scores: NDArray) -> Array:
         """The diagonal of ℓ_i'', shape (n, T); there is nothing beside it where the loss is separable."""
         raise NotImplementedError
 
-    def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
+    def conjugate(self, slopes: NDArray) -> Array:
         """ℓ_i* at ``slopes`` (n, T), shape (n,); ``inf`` outside its domain."""
         raise NotImplementedError
-
-
-# A dual point is computed from scores, so that it can be outside its domain by rounding only.
-ROUNDING = 1e-12
 
 
 class LogisticLoss(SmoothLoss):
@@ -130,25 +126,105 @@ class LogisticLoss(SmoothLoss):
     0.693147
     """
 
-    code, smoothness = 0, 0.25
+    code, smoothness = LOGISTIC, 0.25
 
-    def losses(self, scores: NDArray) -> NDArray[np.float64]:
+    def losses(self, scores: NDArray) -> Array:
         return np.logaddexp(0.0, -self.targets * scores).sum(axis=1)
 
-    def derivative(self, scores: NDArray) -> NDArray[np.float64]:
+    def derivative(self, scores: NDArray) -> Array:
         return -self.targets * expit(-self.targets * scores)
 
-    def second_derivative(self, scores: NDArray) -> NDArray[np.float64]:
+    def second_derivative(self, scores: NDArray) -> Array:
         return expit(scores) * expit(-scores)
 
-    def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
+    def conjugate(self, slopes: NDArray) -> Array:
         share = -self.targets * slopes
         inside = np.clip(share, 0.0, 1.0)
         value = -(entr(inside) + entr(1.0 - inside)).sum(axis=1)
         return np.where((np.abs(share - inside) <= ROUNDING).all(axis=1), value, np.inf)
 
 
-class SquaredHinge(SmoothLoss):
+class SoftmaxLoss(SmoothLoss):
+    """``log Σ_r exp(f_r) - f_y``, the logistic loss of several classes; ``targets`` is one at the class, else zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.problems.losses.smooth import SoftmaxLoss
+    >>> round(SoftmaxLoss(np.eye(3)).value(np.zeros((3, 3))), 6)
+    1.098612
+    """
+
+    code, smoothness, separable = SOFTMAX, 0.5, False
+
+    def losses(self, scores: NDArray) -> Array:
+        return logsumexp(scores, axis=1) - (self.targets * scores).sum(axis=1)
+
+    def derivative(self, scores: NDArray) -> Array:
+        return softmax(scores, axis=1) - self.targets
+
+    def second_derivative(self, scores: NDArray) -> Array:
+        share = softmax(scores, axis=1)
+        return share * (1.0 - share)
+
+    def bend(self, scores: NDArray, change: NDArray) -> Array:
+        share = softmax(scores, axis=1)
+        return self.importance[:, None] * share * (change - (share * change).sum(axis=-1, keepdims=True))
+
+    def conjugate(self, slopes: NDArray) -> Array:
+        share = slopes + self.targets
+        inside = (share >= -ROUNDING).all(axis=1) & (np.abs(share.sum(axis=1) - 1.0) <= ROUNDING * share.shape[1])
+        return np.where(inside, -entr(np.maximum(share, 0.0)).sum(axis=1), np.inf)
+
+
+class ParabolicLoss(SmoothLoss):
+    """A parabola in ``e = y - f`` as far as e is within bounds, straight lines beyond; summed over scores.
+
+    With c = e clipped to the bounds it is ``smoothness · c (e - c/2)``. Hinges of signs y are of this kind, because
+    ``1 - y f`` is ``y e``.
+    """
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Least and largest c, shape (n, T)."""
+        end = np.full_like(self.targets, self.width)
+        return -end, end
+
+    def losses(self, scores: NDArray) -> Array:
+        rest = self.targets - scores
+        near = np.clip(rest, *self.bounds())
+        return self.smoothness * (near * (rest - 0.5 * near)).sum(axis=1)
+
+    def derivative(self, scores: NDArray) -> Array:
+        return -self.smoothness * np.clip(self.targets - scores, *self.bounds())
+
+    def second_derivative(self, scores: NDArray) -> Array:
+        rest, (low, high) = self.targets - scores, self.bounds()
+        return np.where((rest > low) & (rest < high), self.smoothness, 0.0)
+
+    def conjugate(self, slopes: NDArray) -> Array:
+        rest, (low, high) = -slopes / self.smoothness, self.bounds()
+        value = (slopes * (self.targets - 0.5 * rest)).sum(axis=1)
+        slack = ROUNDING * min(self.width, 1.0)
+        return np.where(((rest >= low - slack) & (rest <= high + slack)).all(axis=1), value, np.inf)
+
+    def dual_box(self) -> tuple[Array, Array, Array] | None:
+        if np.isinf(self.width):
+            return None
+        low, high = self.bounds()
+        return self.targets, self.smoothness * low, self.smoothness * high
+
+
+class _Hinge(ParabolicLoss):
+    """A parabola on the side of the sign alone."""
+
+    code = HINGE
+
+    def bounds(self) -> tuple[Array, Array]:
+        ends = self.width * self.targets
+        return np.minimum(ends, 0.0), np.maximum(ends, 0.0)
+
+
+class SquaredHinge(_Hinge):
     """``Σ_r max(0, 1 - y_r f_r)²`` with signs y.
 
     Examples
@@ -159,31 +235,17 @@ class SquaredHinge(SmoothLoss):
     2.0
     """
 
-    code, smoothness = 1, 2.0
+    smoothness = 2.0
 
-    def losses(self, scores: NDArray) -> NDArray[np.float64]:
-        return (np.maximum(1.0 - self.targets * scores, 0.0) ** 2).sum(axis=1)
-
-    def derivative(self, scores: NDArray) -> NDArray[np.float64]:
-        return -2.0 * self.targets * np.maximum(1.0 - self.targets * scores, 0.0)
-
-    def second_derivative(self, scores: NDArray) -> NDArray[np.float64]:
-        return np.where(self.targets * scores < 1.0, 2.0, 0.0)
-
-    def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
-        share = -self.targets * slopes
-        value = (0.25 * share**2 - share).sum(axis=1)
-        return np.where((share >= -ROUNDING).all(axis=1), value, np.inf)
-
-    def dual_box(self) -> tuple[NDArray, NDArray, NDArray]:
+    def dual_box(self) -> tuple[Array, Array, Array]:
         # at the optimum no sample loses more than all do at zero scores, which is 1: (1 - z)² <= 1 / c
         counts = self.importance > 0.0
         most = np.divide(2.0, np.sqrt(self.importance), out=np.zeros_like(self.importance), where=counts)
-        most = self.targets * most[:, None]
-        return self.targets, np.minimum(most, 0.0), np.maximum(most, 0.0)
+        ends = self.targets * most[:, None]
+        return self.targets, np.minimum(ends, 0.0), np.maximum(ends, 0.0)
 
 
-class SmoothedHinge(SmoothLoss):
+class SmoothedHinge(_Hinge):
     """The hinge loss with its kink made round: a parabola over margins from ``1 - width`` to 1.
 
     Per score, with margin z = y f and signs y: 0 for z >= 1, ``1 - z - width/2`` for z <= 1 - width, and
@@ -204,67 +266,65 @@ class SmoothedHinge(SmoothLoss):
     array([0.   , 0.125, 1.5  ])
     """
 
-    code = 2
-
     def __init__(self, targets: ArrayLike, sample_weight: ArrayLike | None = None, width: float = 1.0):
         super().__init__(targets, sample_weight)
         self.width, self.smoothness = float(width), 1.0 / float(width)
 
-    def losses(self, scores: NDArray) -> NDArray[np.float64]:
-        short = np.maximum(1.0 - self.targets * scores, 0.0)
-        curved = np.minimum(short, self.width)
-        return (curved**2 / (2.0 * self.width) + short - curved).sum(axis=1)
 
-    def derivative(self, scores: NDArray) -> NDArray[np.float64]:
-        return -self.targets * np.clip((1.0 - self.targets * scores) / self.width, 0.0, 1.0)
+class SquaredLoss(ParabolicLoss):
+    """``½ Σ_r (f_r - y_r)²``: ridge regression.
 
-    def second_derivative(self, scores: NDArray) -> NDArray[np.float64]:
-        short = 1.0 - self.targets * scores
-        return np.where((short > 0.0) & (short < self.width), self.smoothness, 0.0)
+    Examples
+    --------
+    >>> from multikernel.problems.losses.smooth import SquaredLoss
+    >>> SquaredLoss([0.0, 3.0]).best_constant()
+    array([1.5])
+    """
 
-    def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
-        share = -self.targets * slopes
-        value = (0.5 * self.width * share**2 - share).sum(axis=1)
-        return np.where(((share >= -ROUNDING) & (share <= 1.0 + ROUNDING)).all(axis=1), value, np.inf)
+    code, smoothness = RESIDUAL, 1.0
 
-    def dual_box(self) -> tuple[NDArray, NDArray, NDArray]:
-        return self.targets, np.minimum(self.targets, 0.0), np.maximum(self.targets, 0.0)
+    def best_constant(self) -> Array:
+        """The constant scores of least loss, shape (T,): weighted means."""
+        return self.importance @ self.targets
 
 
-class SoftmaxLoss(SmoothLoss):
-    """``log Σ_r exp(f_r) - f_y``, the logistic loss of several classes; ``targets`` is one at the class, else zero.
+class HuberLoss(ParabolicLoss):
+    """``½ (f - y)²`` up to a distance of ``width``, then ``width (|f - y| - width/2)``; summed over scores.
+
+    Parameters
+    ----------
+    targets, sample_weight
+        As for :class:`SmoothLoss`.
+    width : float
+        Distance from which on it grows linearly.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from multikernel.problems.losses.smooth import SoftmaxLoss
-    >>> round(SoftmaxLoss(np.eye(3)).value(np.zeros((3, 3))), 6)
-    1.098612
+    >>> from multikernel.problems.losses.smooth import HuberLoss
+    >>> loss = HuberLoss([0.0, 0.5, 1000.0], width=1.0)
+    >>> loss.losses(np.ones((3, 1)))
+    array([5.000e-01, 1.250e-01, 9.985e+02])
+    >>> loss.best_constant()  # a mean would be 333.5
+    array([0.75])
     """
 
-    code, smoothness, separable = 3, 0.5, False
+    code, smoothness = RESIDUAL, 1.0
 
-    def losses(self, scores: NDArray) -> NDArray[np.float64]:
-        return logsumexp(scores, axis=1) - (self.targets * scores).sum(axis=1)
+    def __init__(self, targets: ArrayLike, sample_weight: ArrayLike | None = None, width: float = 1.0):
+        super().__init__(targets, sample_weight)
+        self.width = float(width)
 
-    def derivative(self, scores: NDArray) -> NDArray[np.float64]:
-        return softmax(scores, axis=1) - self.targets
+    def best_constant(self) -> Array:
+        """The constant scores of least loss, shape (T,)."""
+        from scipy.optimize import brentq
 
-    def second_derivative(self, scores: NDArray) -> NDArray[np.float64]:
-        share = softmax(scores, axis=1)
-        return share * (1.0 - share)
+        def slope(level: float, column: NDArray) -> float:
+            return float(self.importance @ np.clip(level - column, -self.width, self.width))
 
-    def curvature(self, scores: NDArray, directions: NDArray) -> NDArray[np.float64]:
-        share = softmax(scores, axis=1)
-        along = directions - (share * directions).sum(axis=2, keepdims=True)
-        flat = along.reshape(len(directions), -1)
-        return (flat * (self.importance[:, None] * share).ravel()) @ flat.T
-
-    def bend(self, scores: NDArray, change: NDArray) -> NDArray[np.float64]:
-        share = softmax(scores, axis=1)
-        return self.importance[:, None] * share * (change - (share * change).sum(axis=1, keepdims=True))
-
-    def conjugate(self, slopes: NDArray) -> NDArray[np.float64]:
-        share = slopes + self.targets
-        inside = (share >= -ROUNDING).all(axis=1) & (np.abs(share.sum(axis=1) - 1.0) <= ROUNDING * share.shape[1])
-        return np.where(inside, -entr(np.maximum(share, 0.0)).sum(axis=1), np.inf)
+        counts = self.importance > 0.0
+        found = []
+        for column in self.targets.T:
+            low, high = float(column[counts].min()), float(column[counts].max())
+            found.append(low if low == high else brentq(slope, low, high, args=(column,), xtol=1e-12, rtol=1e-15))
+        return np.array(found)

@@ -135,7 +135,7 @@ def _minimise(point: Point, coef: NDArray, images: NDArray) -> NDArray[np.float6
     for _ in range(20):
         scores = point.scores + np.tensordot(x, images, axes=1)
         slope = problem.lam * (cross + gram @ x) + flat_images @ loss.gradient(scores).ravel()
-        curvature = problem.lam * gram + loss.curvature(scores, images)
+        curvature = problem.lam * gram + flat_images @ loss.bend(scores, images).reshape(k, -1).T
         # directions that nearly coincide: the ridge decides between them
         ridge = 1e-12 * np.trace(curvature) / k
         step = -np.linalg.lstsq(curvature + ridge * np.eye(k), slope, rcond=1e-14)[0]

@@ -44,7 +44,7 @@ class Steps:
         self.scale, self.drift = np.ones(len(coef)), np.zeros(len(coef))
         self.scratch = np.empty((3, snapshot.shape[1]))
         self.arguments = (
-            loss.code, loss.width, loss.targets, len(loss) * loss.importance, snapshot,
+            loss.code, loss.width, loss.smoothness, loss.targets, len(loss) * loss.importance, snapshot,
             np.asarray(step, dtype=np.float64), np.asarray(decay, dtype=np.float64), np.asarray(stop, dtype=np.int64),
         )  # fmt: skip
 
@@ -103,7 +103,7 @@ def epoch(
         for start in range(0, len(order), size):
             check()
             scale, drift = feature_epoch(
-                problem.features, order[start : start + size], *state.arguments[:5], step, step * problem.lam, metric,
+                problem.features, order[start : start + size], *state.arguments[:6], step, step * problem.lam, metric,
                 image, w, state.coef[0], scale, drift, *scratch,
             )  # fmt: skip
         state.scale[0], state.drift[0] = scale, drift
