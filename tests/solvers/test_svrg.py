@@ -30,7 +30,7 @@ from multikernel.problems.obscure import group_norm
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.printed.svrg import convergence, last_steps, step_count, step_size, svrg_paper
-from multikernel.solvers.svrg.point import Point
+from multikernel.solvers.svrg.iterate import Iterate
 from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
 
 X, y = load_iris(return_X_y=True)
@@ -99,7 +99,7 @@ def test_the_gradient_of_the_problem_is_a_finite_difference(p):
     problem = SmoothProblem(DenseStack(K), LOSSES["softmax"], 1 / 60, p)
     rng = np.random.default_rng(1)
     weights, alpha, along = rng.uniform(0.1, 1, size=4), rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
-    point = Point(problem, weights, alpha)
+    point = Iterate(problem, weights, alpha)
     values = [problem.certificate(weights, alpha + step * along).primal for step in (1e-6, -1e-6)]
     assert_allclose(np.vdot(point.image, along), (values[0] - values[1]) / 2e-6, rtol=1e-6)
 

@@ -19,8 +19,8 @@ from multikernel.problems.losses.smooth import (
 )
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.svrg.iterate import Iterate
 from multikernel.solvers.svrg.newton import NewtonSystem, SmoothDual, affordable, smooth_newton
-from multikernel.solvers.svrg.point import Point
 from multikernel.solvers.svrg.svrg import lbfgs, svrg
 
 X, y = load_iris(return_X_y=True)
@@ -51,7 +51,7 @@ def test_a_system_is_solved(stack, name):
     problem = SmoothProblem(STACKS[stack], LOSSES[name], 0.01)
     rng = np.random.default_rng(0)
     shape = problem.start()[1].shape
-    point = Point(problem, rng.uniform(0.2, 1.0, size=3), rng.normal(size=shape))
+    point = Iterate(problem, rng.uniform(0.2, 1.0, size=3), rng.normal(size=shape))
     right = rng.normal(size=shape)
     found = NewtonSystem(point).solve(right)
     product = problem.lam * found + problem.loss.bend(point.scores, problem.scores(point.weights, found))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multikernel.compiled.jit import REORDER, loop, part
+from multikernel.compiled.jit import REORDER, loop
 
 LOGISTIC, SOFTMAX, HINGE = range(3)
 SMALLEST_SCALE = 1e-50
@@ -44,20 +44,6 @@ def slopes(code, width, smoothness, target, scores, out):
             out[r] = -smoothness * min(max(y - f, -width), width)
 
 
-@part
-def _advance(b, step, decay, coef, scale, drift):
-    """Shrink block b and add its full gradient; true if its scale had to be multiplied in."""
-    keep = 1.0 - decay[b]
-    scale[b] *= keep
-    drift[b] = keep * drift[b] - step[b]
-    if scale[b] >= SMALLEST_SCALE:
-        return False
-    for i in range(coef.shape[1]):
-        for r in range(coef.shape[2]):
-            coef[b, i, r] *= scale[b]
-    return True
-
-
 @loop(fastmath=REORDER)
 def kernel_steps(
     rows, slot, order, first, code, width, smoothness, targets, emphasis, snapshot, step, decay, stop,
@@ -81,10 +67,14 @@ def kernel_steps(
         for b in range(n_blocks):
             if first + t >= stop[b]:
                 continue
-            if _advance(b, step, decay, coef, scale, drift):
+            keep = 1.0 - decay[b]
+            scale[b] *= keep
+            drift[b] = keep * drift[b] - step[b]
+            if scale[b] < SMALLEST_SCALE:
                 for r in range(n_scores):
                     for k in range(n):
                         table[b, r, k] *= scale[b]
+                        coef[b, k, r] *= scale[b]
                 scale[b] = 1.0
             row = rows[b, slot[i]]
             for r in range(n_scores):
@@ -94,43 +84,6 @@ def kernel_steps(
                     line = table[b, r]
                     for k in range(n):
                         line[k] += factor * row[k]
-
-
-@loop(fastmath=REORDER)
-def feature_steps(
-    features, bounds, order, first, code, width, smoothness, targets, emphasis, snapshot, step, decay, stop,
-    metric, base, w, coef, scale, drift, scratch,
-):  # fmt: skip
-    """Steps on the samples of ``order``; ``features`` (n, R), block b from column ``bounds[b]`` to ``bounds[b+1]``.
-
-    ``w`` (T, R) is kept. ``metric`` (R,) multiplies every step, and is in ``base`` (T, R), the gradient g, already.
-    """
-    n_blocks, n_scores, n_columns = scale.shape[0], w.shape[0], w.shape[1]
-    scores, new, change = scratch[0], scratch[1], scratch[2]
-    for t in range(order.shape[0]):
-        i = order[t]
-        x = features[i]
-        for r in range(n_scores):
-            line = w[r]
-            total = 0.0
-            for k in range(n_columns):
-                total += line[k] * x[k]
-            scores[r] = total
-        slopes(code, width, smoothness, targets[i], scores, new)
-        for r in range(n_scores):
-            change[r] = emphasis[i] * (new[r] - snapshot[i, r])
-        for b in range(n_blocks):
-            if first + t >= stop[b]:
-                continue
-            if _advance(b, step, decay, coef, scale, drift):
-                scale[b] = 1.0
-            keep = 1.0 - decay[b]
-            for r in range(n_scores):
-                coef[b, i, r] -= step[b] * change[r] / scale[b]
-                line, pull, size = w[r], base[r], step[b]
-                # unsigned: an index that might be negative keeps a loop from being vectorised
-                for k in range(np.uint64(bounds[b]), np.uint64(bounds[b + 1])):
-                    line[k] = keep * line[k] - size * (change[r] * metric[k] * x[k] + pull[k])
 
 
 @loop(fastmath=REORDER)

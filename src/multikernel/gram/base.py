@@ -15,6 +15,7 @@ from multikernel.runtime.threads import over_rows
 
 if TYPE_CHECKING:
     from multikernel.gram.blockwise import Step
+    from multikernel.gram.lowrank import Features
 
 Indices = NDArray[np.intp]
 
@@ -66,8 +67,11 @@ class GramStack(ABC):
         """Whether kernels are products of features, which :meth:`features` gives."""
         return len(self.ranks) > 0
 
-    def features(self, dtype: DTypeLike | None = None) -> NDArray:
-        """Features of the row samples, all kernels side by side, shape (rows, Σ ranks), if ``explicit``."""
+    def features(self, memory: float = np.inf) -> Features:
+        """Features of the row samples, all kernels side by side, if ``explicit``.
+
+        ``memory`` is what they may take in double precision: beyond, they stay in that of the stack.
+        """
         raise NotImplementedError(f"{self!r} has no explicit features")
 
     def whole(self) -> NDArray | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from multikernel.gram.base import GramStack, format_bytes, kernel_names, same_indices
+from multikernel.runtime.clock import check
+
+# Samples whose features are copied or multiplied between two looks at the clock.
+BLOCK = 4096
 
 
 class LowRankStack(GramStack):
@@ -73,9 +77,8 @@ class LowRankStack(GramStack):
         errors = [getattr(kernel, "error_", 0.0) for kernel in family.kernels]
         return cls(rows, columns, family.names, errors)
 
-    def features(self, dtype: DTypeLike | None = None) -> NDArray:
-        joined = np.empty((len(self), int(self.ranks.sum())), dtype=self.dtype if dtype is None else dtype)
-        return np.concatenate(self.row_features, axis=1, out=joined)
+    def features(self, memory: float = np.inf) -> Features:
+        return Features(self.row_features, memory)
 
     def rows(self, indices: ArrayLike) -> NDArray:
         indices = np.asarray(indices, dtype=np.intp)
@@ -143,3 +146,64 @@ class LowRankStack(GramStack):
             f"ranks {self.ranks.min()} to {self.ranks.max()}, {format_bytes(size)}, "
             f"largest relative error {self.errors.max():.2g}"
         )
+
+
+class Features:
+    """Explicit features of all kernels side by side: products with them do not depend on the number of kernels.
+
+    Parameters
+    ----------
+    features : list of F arrays of shape (n, r_j)
+        Features of the kernels.
+    memory : float
+        Bytes that a copy in double precision may take: products need it, and converting single precision takes as
+        long as they do.
+
+    Attributes
+    ----------
+    array : ndarray of shape (n, R)
+        The features, R = Σ r_j.
+    owner : ndarray of shape (R,)
+        Kernel that each of them belongs to.
+    """
+
+    def __init__(self, features: Sequence[NDArray], memory: float = np.inf):
+        self.n_kernels, n = len(features), len(features[0])
+        self.owner = np.repeat(np.arange(self.n_kernels), [f.shape[1] for f in features])
+        dtype = np.float64 if 8 * n * len(self.owner) <= memory else np.result_type(*features)
+        self.array = np.concatenate(features, axis=1, out=np.empty((n, len(self.owner)), dtype=dtype))
+
+    @property
+    def rank(self) -> int:
+        """Number of features R."""
+        return len(self.owner)
+
+    def onto(self, alpha: NDArray) -> NDArray[np.float64]:
+        """``Σ_i alpha_i φ(x_i)`` for alpha (n, T), shape (R, T)."""
+        parts = (block.T @ alpha[rows] for rows, block in self._blocks())
+        return sum(parts, start=np.zeros((self.rank, alpha.shape[1])))
+
+    def scores(self, w: NDArray) -> NDArray[np.float64]:
+        """``φ(x_i)·w`` for w (R, T), shape (n, T)."""
+        return np.vstack([block @ w for _, block in self._blocks()])
+
+    def by_kernel(self, values: NDArray) -> NDArray[np.float64]:
+        """Sums of ``values`` (R,) over the features of each kernel, shape (F,)."""
+        return np.bincount(self.owner, values, minlength=self.n_kernels).astype(np.float64)
+
+    def products(self, weight: NDArray | None = None) -> NDArray[np.float64]:
+        """``Σ_i weight_i φ(x_i) φ(x_i)'``, shape (R, R)."""
+        total = np.zeros((self.rank, self.rank))
+        for rows, block in self._blocks(BLOCK):
+            half = block if weight is None else np.sqrt(weight[rows, None]) * block
+            total += half.T @ half
+        return total
+
+    def _blocks(self, size: int | None = None) -> Iterator[tuple[slice, NDArray]]:
+        """Rows in double precision, few enough at a time that a copy does not matter; until time is up."""
+        n = len(self.array)
+        size = size or (n if self.array.dtype == np.float64 else BLOCK)
+        for start in range(0, n, size):
+            check()
+            rows = slice(start, start + size)
+            yield rows, self.array[rows].astype(np.float64, copy=False)

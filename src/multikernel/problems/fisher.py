@@ -139,7 +139,7 @@ class LowRankSystem:
     """
 
     def __init__(self, stack: GramStack, reg: float):
-        self.features = stack.features(np.float64)
+        self.features = stack.features().array
         self.owner = np.repeat(np.arange(stack.n_kernels), stack.ranks)
         self.n_kernels, self.reg = stack.n_kernels, reg
         self.products = np.zeros((self.features.shape[1], self.features.shape[1]))

@@ -22,6 +22,8 @@ class Rounding:
     ----------
     stack : GramStack
         Training kernels, square.
+    rank : int, optional
+        Numbers added up to make an entry; by default those of the stack.
 
     Examples
     --------
@@ -33,8 +35,8 @@ class Rounding:
     array([15.5, 15.5])
     """
 
-    def __init__(self, stack: GramStack):
-        self.stack = stack
+    def __init__(self, stack: GramStack, rank: int | None = None):
+        self.stack, self.rank = stack, int(stack.ranks.max(initial=0)) if rank is None else rank
 
     @cached_property
     def roots(self) -> NDArray[np.float64]:
@@ -65,13 +67,19 @@ class Rounding:
         longest = distance * self.roots.max(axis=1)
         return longest * (2.0 * np.sqrt(forms) + longest)
 
+    @staticmethod
+    def of_inner(a: NDArray, b: NDArray, off: NDArray) -> NDArray[np.float64]:
+        """What ``⟨a, b⟩`` over all but the first axes may be off by if b is, by ``off``."""
+        sizes = np.abs(a) * (off + a[0].size * UNIT * np.abs(b))
+        return sizes.reshape(len(sizes), -1).sum(axis=1)
+
     def _sizes(self, alpha: NDArray) -> NDArray[np.float64]:
         """``Σ_k r_k |alpha_k|`` of each kernel, shape (F,) or (F, T)."""
         return self.roots @ np.abs(alpha)
 
     def _terms(self, alpha: NDArray) -> int:
         """Numbers in a sum, and a few operations beside it."""
-        return len(support_of(alpha)) + int(self.stack.ranks.max(initial=0)) + 4
+        return len(support_of(alpha)) + self.rank + 4
 
     @staticmethod
     def _of_labels(values: NDArray) -> NDArray[np.float64]:

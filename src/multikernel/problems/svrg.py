@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -10,18 +9,15 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
 from multikernel.gram.combination import WeightedSum, combined_scores
+from multikernel.gram.lowrank import Features
+from multikernel.problems.base import KernelProblem, Matrix, Vector
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.losses.smooth import SmoothLoss
-from multikernel.problems.weight_sets import LpBall, nearest
-from multikernel.runtime.clock import check
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-# Samples whose features are copied at a time.
-BLOCK = 2048
+from multikernel.problems.rounding import Rounding
+from multikernel.problems.weight_sets import LpBall
 
 
-class SmoothProblem:
+class SmoothProblem(KernelProblem):
     """``min over w, d of  g(w, d) = lam/2 Σ_j ‖w_j‖² / d_j + loss(w)``, d >= 0, ``‖d‖_p <= 1`` [AOJS16, eq. (1)].
 
     The best d for w is a closed form [AOJS16, eq. (2)], which leaves ``lam/2 ‖w‖²_{2,r} + loss(w)`` with the group
@@ -52,29 +48,19 @@ class SmoothProblem:
     >>> from multikernel.problems.losses.smooth import SquaredHinge
     >>> problem = SmoothProblem(DenseStack(np.eye(2)[None]), SquaredHinge([1.0, -1.0]), lam=1.0)
     >>> proof = problem.certificate(np.ones(1), np.array([[0.5], [-0.5]]))
-    >>> proof.primal, proof.dual
+    >>> round(proof.primal, 12), round(proof.dual, 12)
     (0.5, 0.5)
     """
 
     def __init__(self, stack: GramStack, loss: SmoothLoss, lam: float, p: float = 1.5, *, memory: int = 1 << 30):
-        self.stack, self.loss, self.lam, self.memory = stack, loss, float(lam), memory
-        self.weight_set = LpBall(float(p))
-        self._kernel: tuple[Vector, Matrix] | None = None
+        super().__init__(stack, memory)
+        self.loss, self.lam, self.weight_set = loss, float(lam), LpBall(float(p))
         self._squares: tuple[Matrix, Vector] | None = None
         self.passes = 0.0  # over the samples: products with a kernel, and epochs; certificates do not count
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels F."""
-        return self.stack.n_kernels
 
     def start(self) -> tuple[Vector, Matrix]:
         """Equal weights, and alpha = 0."""
         return self.weight_set.start(self.n_kernels), np.zeros((len(self.loss), self.loss.n_scores))
-
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """The nearest weights of the set; any alpha is feasible."""
-        return nearest(self.weight_set, weights), alpha
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> Vector:
         """Zero for every score: the problem has no bias."""
@@ -86,19 +72,25 @@ class SmoothProblem:
         """g(w, d) and the bound that the dual point of its scores proves, or ``lam alpha`` if that proves more.
 
         ``alpha`` may have shape (F, n, T): then kernel j has coefficients of its own, ``w_j = Σ_i alpha_ji
-        φ_j(x_i)``."""
-        if alpha.ndim == 3:
-            shares = self.scores_of_blocks(alpha)
-            norms = np.einsum("fnt,fnt->f", shares, alpha)
-            scores, penalty = shares.sum(axis=0), 0.5 * self.lam * penalty_of(norms, weights)
+        φ_j(x_i)``.
+        """
+        passes, shared = self.passes, alpha.ndim < 3
+        if shared:
+            alpha = as_matrix(alpha)
+            scores, off = self.rounded_scores(weights, alpha)
+            norms, norms_off = (float(x[0]) for x in _inner(alpha[None], scores[None], off[None]))
         else:
-            alpha, passes = as_matrix(alpha), self.passes
-            scores, self.passes = self.scores(weights, alpha), passes
-            penalty = 0.5 * self.lam * float(np.vdot(alpha, scores))
-        bound = self.lower_bound(-self.loss.gradient(scores))
-        if alpha.ndim == 2 and self.own_bound(alpha, scores) > bound:
-            bound = max(bound, self.lower_bound(self.lam * alpha))
-        return Certificate(penalty + self.loss.value(scores), bound)
+            shares = self.scores_of_blocks(alpha)
+            share_off = np.stack([self.rounding.of_scores(unit, a) for unit, a in zip(np.eye(len(alpha)), alpha)])
+            scores, off = shares.sum(axis=0), share_off.sum(axis=0)
+            norms, norms_off = (_divided(part, weights) for part in _inner(alpha, shares, share_off))
+        bound, bound_off = self._bound(-self.loss.gradient(scores))
+        if shared and self.own_bound(alpha, scores) > bound:
+            bound, bound_off = max((bound, bound_off), self._bound(self.lam * alpha))
+        self.passes = passes
+        primal = 0.5 * self.lam * norms + self.loss.value(scores)
+        rounding = 0.5 * self.lam * norms_off + self.loss.error(scores, off)
+        return Certificate(primal + rounding, bound, rounding=rounding + bound_off)
 
     def own_bound(self, alpha: Matrix, scores: Matrix) -> float:
         """What ``lam alpha`` as a dual point could prove at most: its dual value with the weights of ``scores``.
@@ -113,82 +105,50 @@ class SmoothProblem:
         """``K_j alpha_j`` for coefficients (F, n, T), shape (F, n, T)."""
         return np.stack([self.stack.take(kernels=[j]).apply(a)[0] for j, a in enumerate(alpha)])
 
-    def lower_bound(self, dual: Matrix) -> float:
-        """D(dual), a lower bound on the optimum."""
-        value = self.loss.dual_value(dual)
-        return value - self.weight_set.support(self.squares(dual)) / (2.0 * self.lam)
+    def _bound(self, dual: Matrix) -> tuple[float, float]:
+        """D(dual), a lower bound on the optimum, and how much of it was taken off for rounding."""
+        feasible = self.loss.feasible(dual)
+        if feasible is None:
+            return float("-inf"), 0.0
+        squares, off = self.rounded_squares(feasible)
+        off = off + self.rounding.of_shift(self.loss.slack * float(np.abs(feasible).sum()), squares)
+        plain, safe = (self.weight_set.support(forms) / (2.0 * self.lam) for forms in (squares, squares + off))
+        lost = self.loss.dual_error(feasible)
+        return self.loss.dual_value(feasible) - lost - safe, lost + safe - plain
 
-    def squares(self, alpha: Matrix) -> Vector:
-        """``‖θ_j(alpha)‖²``, shape (F,); the last are kept."""
-        if self._squares is None or not np.array_equal(self._squares[0], alpha):
-            if self.stack.explicit:
-                parts = (self._onto_features(alpha) ** 2).sum(axis=1)
-                found = np.add.reduceat(parts, np.cumsum(self.ranks) - self.ranks)
-            elif self.stack.stored and self.fits_combined:
-                found = self.stack.summed_forms(alpha)
-            else:
-                found = self.stack.quadratic_forms(alpha).sum(axis=1)
-            self._squares = np.array(alpha), np.maximum(found, 0.0)
-        return self._squares[1]
+    # -- kernels -----------------------------------------------------------------------------------------------------
 
-    # -- the kernel at given weights ---------------------------------------------------------------------------------
+    @cached_property
+    def features(self) -> Features | None:
+        """Explicit features of all kernels, if they have them."""
+        if not self.stack.explicit:
+            return None
+        self.rounding = Rounding(self.stack, int(self.stack.ranks.sum()))
+        return self.stack.features(self.memory // 4)
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``Σ_j weights_j K_j alpha``, shape (n, T)."""
         self.passes += 1.0
-        if self.stack.explicit:
-            return self.from_features(self.vector(weights, alpha))
+        if self.features is not None:
+            return self.features.scores(self.vector(weights, alpha))
         if self.fits_combined:
             return self.kernel(weights) @ alpha
-        return combined_scores(self.stack, WeightedSum(weights), alpha)
+        return combined_scores(self.stack, WeightedSum(weights, np.float64), alpha)
 
-    @property
-    def fits_combined(self) -> bool:
-        """Whether a matrix (n, n) takes at most a quarter of the memory."""
-        return len(self.stack) ** 2 * 8 <= self.memory // 4
-
-    def kernel(self, weights: NDArray) -> Matrix:
-        """``Σ_j weights_j K_j``, shape (n, n), in double precision; the last one is kept."""
-        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
-            self._kernel = None  # room for the next
-            self._kernel = np.array(weights), self.stack.combine(weights).astype(np.float64, copy=False)
-        return self._kernel[1]
-
-    @cached_property
-    def features(self) -> NDArray:
-        """Explicit features of all kernels side by side, shape (n, Σ rank).
-
-        In double precision if that takes at most a quarter of the memory: products need it, and converting single
-        precision takes as long as they do.
-        """
-        doubles = 8 * len(self.stack) * int(self.ranks.sum()) <= self.memory // 4
-        return self.stack.features(np.float64 if doubles else None)
-
-    @property
-    def ranks(self) -> NDArray[np.intp]:
-        """Number of explicit features of each kernel."""
-        return self.stack.ranks
+    def squares(self, alpha: Matrix) -> Vector:
+        """``‖θ_j(alpha)‖²``, shape (F,); the last are kept."""
+        if self._squares is None or not np.array_equal(self._squares[0], alpha):
+            if self.features is not None:
+                found = self.features.by_kernel((self.features.onto(alpha) ** 2).sum(axis=1))
+            else:
+                found = self.stack.summed_forms(alpha)
+            self._squares = np.array(alpha), np.maximum(found, 0.0)
+        return self._squares[1]
 
     def vector(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """w in explicit features, shape (Σ rank, T)."""
-        return np.repeat(weights, self.ranks)[:, None] * self._onto_features(alpha)
-
-    def from_features(self, vector: Matrix) -> Matrix:
-        """Scores of a w in explicit features, shape (n, T)."""
-        return np.vstack([block.astype(np.float64, copy=False) @ vector for _, block in self._feature_blocks()])
-
-    def _onto_features(self, alpha: Matrix) -> Matrix:
-        """``Σ_i alpha_i φ(x_i)``, shape (Σ rank, T)."""
-        parts = (block.astype(np.float64, copy=False).T @ alpha[rows] for rows, block in self._feature_blocks())
-        return sum(parts, start=np.zeros((self.features.shape[1], alpha.shape[1])))
-
-    def _feature_blocks(self) -> Iterator[tuple[slice, NDArray]]:
-        """Rows of the features, few enough at a time that a copy in double precision does not matter."""
-        size = len(self.features) if self.features.dtype == np.float64 else BLOCK
-        for start in range(0, len(self.features), size):
-            check()
-            rows = slice(start, start + size)
-            yield rows, self.features[rows]
+        assert self.features is not None
+        return weights[self.features.owner, None] * self.features.onto(alpha)
 
 
 def as_matrix(alpha: NDArray) -> Matrix:
@@ -197,8 +157,13 @@ def as_matrix(alpha: NDArray) -> Matrix:
     return alpha[:, None] if alpha.ndim == 1 else alpha
 
 
-def penalty_of(squares: Vector, weights: Vector) -> float:
-    """``Σ_j ‖w_j‖² / d_j`` with 0/0 = 0."""
+def _inner(a: NDArray, b: NDArray, off: NDArray) -> tuple[Vector, Vector]:
+    """``⟨a_j, b_j⟩`` of each j, and what that may be off by if b is, by ``off``."""
+    return np.einsum("fnt,fnt->f", a, b), Rounding.of_inner(a, b, off)
+
+
+def _divided(squares: Vector, weights: Vector) -> float:
+    """``Σ_j squares_j / weights_j`` with 0/0 = 0."""
     used = squares > 0.0
     with np.errstate(divide="ignore"):
         return float((squares[used] / weights[used]).sum())

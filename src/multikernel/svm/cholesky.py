@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lapack
 
+from multikernel.gram.lowrank import Features
 from multikernel.runtime.clock import check, left
 
 Matrix = NDArray[np.float64]
@@ -66,15 +67,17 @@ class CholeskyFactor:
     array([0.5 , 0.25])
     """
 
-    def __init__(self, K: NDArray, reg: float):
+    def __init__(self, K: NDArray, reg: float | NDArray):
         system = np.array(K, dtype=np.float64, order="C")
         system.ravel()[:: len(K) + 1] += reg
         # the transpose of a symmetric array in C order is the same matrix in the order that LAPACK wants: no copy
         self._factor, failed = cholesky(system.T)
         self._vectors: Matrix | None = None
         if failed:
-            values, self._vectors = eigh(np.asarray(K, dtype=np.float64), check_finite=False)
-            self._roots = np.sqrt(np.maximum(values, 0.0) + reg)
+            least = float(np.min(reg))
+            rest = np.asarray(K, dtype=np.float64) + np.diag(np.full(len(K), reg) - least)
+            values, self._vectors = eigh(rest, check_finite=False)
+            self._roots = np.sqrt(np.maximum(values, 0.0) + least)
 
     def solve(self, right: Matrix) -> Matrix:
         """``(K + reg I)⁻¹ right``, shape (n, c)."""
@@ -100,3 +103,40 @@ class CholeskyFactor:
             units = np.eye(n, min(PANEL, n - start), -start)
             diagonal[start : start + PANEL] = (self.whiten(units) ** 2).sum(axis=0)
         return diagonal
+
+
+class LowRankRidge:
+    """``λ + W K`` with W diagonal and K of explicit features, factorised in their space.
+
+    Parameters
+    ----------
+    features : Features
+        Those of all kernels; K is ``Z Z'`` with Z the features times the roots of their weights.
+    weights : ndarray of shape (F,)
+        Kernel weights.
+    lam : float
+        The ridge λ.
+    bent : ndarray of shape (n,)
+        Diagonal of W.
+    products : ndarray of shape (R, R), optional
+        ``features.products(bent)``, if they are known.
+    """
+
+    def __init__(
+        self, features: Features, weights: NDArray, lam: float, bent: NDArray, products: Matrix | None = None
+    ):
+        self.features, self.lam, self.bent = features, lam, bent
+        self.roots = np.sqrt(weights)[features.owner, None]
+        products = features.products(bent) if products is None else products
+        self.factor = CholeskyFactor(self.roots * products * self.roots.T, lam)
+
+    def solve(self, right: Matrix) -> Matrix:
+        """``(λ + W K)⁻¹ right = (right − W Z (λ + Z'W Z)⁻¹ Z' right) / λ``, shape (n, c)."""
+        inside = self.factor.solve(self.roots * self.features.onto(right))
+        return (right - self.bent[:, None] * self.features.scores(self.roots * inside)) / self.lam
+
+    def form(self, scores: NDArray) -> Matrix:
+        """``λ u_j'(λ W⁻¹ + K)⁻¹ u_k`` for u of shape (F, n), shape (F, F)."""
+        bent = self.bent * scores
+        whitened = self.factor.whiten(self.roots * self.features.onto(bent.T))
+        return bent @ scores.T - whitened.T @ whitened

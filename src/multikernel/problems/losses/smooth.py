@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logsumexp, softmax
 
 from multikernel.problems.losses.hinge import checked_weights
+from multikernel.svm.binary import UNIT
 
 Array = NDArray[np.float64]
 # What compiled loops know a loss by, in their order.
@@ -21,7 +22,7 @@ class SmoothLoss:
     """``Σ_i c_i ℓ_i(f_i)`` with ℓ_i convex and smooth in the scores f_i of sample i, shape (T,).
 
     A subclass gives ℓ of every sample, its derivative, a diagonal of its second derivative, and its conjugate
-    ``ℓ*(v) = max over f of v·f - ℓ(f)``.
+    ``ℓ*(v) = max over f of v·f - ℓ(f)`` with its domain.
 
     Parameters
     ----------
@@ -79,14 +80,53 @@ class SmoothLoss:
         """Second derivative times changes (…, n, T) of the scores: by how much the gradient changes."""
         return self.importance[:, None] * self.second_derivative(scores) * change
 
+    def error(self, scores: NDArray, off: NDArray) -> float:
+        """What ``value(scores)`` may be off by if the scores are, by ``off`` (n, T), rounding of the sum included."""
+        off = off + 4.0 * UNIT * (np.abs(scores) + np.abs(self.targets))
+        moved = np.abs(self.gradient(scores)) * off + 0.5 * self.smoothness * self.importance[:, None] * off**2
+        return float(moved.sum()) + self._terms * UNIT * self.value(scores)
+
+    # -- the dual --------------------------------------------------------------------------------------------------
+
+    def feasible(self, dual: NDArray) -> Array | None:
+        """``dual`` (n, T) without what rounding moved out of its domain; None if it was further out."""
+        slopes = self._slopes(dual)
+        inside = self.domain(slopes)
+        moved = np.abs(inside - slopes)
+        if dual[self.importance == 0.0].any() or (moved > ROUNDING * self._steepest).any():
+            return None
+        return np.where(moved <= self.slack * np.abs(slopes), dual, -self.importance[:, None] * inside)
+
     def dual_value(self, dual: NDArray) -> float:
         """``-Σ_i c_i ℓ*(-dual_i / c_i)``, shape (n, T) to a number; ``-inf`` where ``dual`` is not feasible."""
-        counts = self.importance > 0.0
-        if dual[~counts].any():
+        feasible = self.feasible(dual)
+        if feasible is None:
             return float("-inf")
-        slopes = np.zeros_like(dual)
-        np.divide(-dual, self.importance[:, None], out=slopes, where=counts[:, None])
-        return -float(self.importance[counts] @ self.conjugate(slopes)[counts])
+        return -float(self.importance @ self.conjugate(self.domain(self._slopes(feasible))))
+
+    def dual_error(self, dual: NDArray) -> float:
+        """What ``dual_value(dual)`` may be off by: rounding."""
+        sizes = np.abs(self.targets) + np.abs(self._slopes(dual)) / self.smoothness
+        return self._terms * UNIT * (abs(self.dual_value(dual)) + float((np.abs(dual) * sizes).sum()))
+
+    def _slopes(self, dual: NDArray) -> Array:
+        counts = self.importance[:, None] > 0.0
+        return np.divide(-dual, self.importance[:, None], out=np.zeros_like(dual), where=counts)
+
+    @property
+    def slack(self) -> float:
+        """By how much entries of a feasible dual point may be off, relative to themselves: rounding."""
+        return 8.0 * (self.n_scores + 4) * UNIT
+
+    @property
+    def _steepest(self) -> float:
+        """Largest slope, or 1 where there is none."""
+        return min(self.width * self.smoothness, 1.0)
+
+    @property
+    def _terms(self) -> int:
+        """Numbers in a sum over samples and scores, and operations that make them."""
+        return len(self) + self.n_scores + 64
 
     def dual_box(self) -> tuple[Array, Array, Array] | None:
         """p, lo, hi of shape (n, T) with ``ℓ*(-u) = u² / (2 smoothness) - p u`` for lo <= u <= hi, else infinite.
@@ -110,8 +150,12 @@ class SmoothLoss:
         """The diagonal of ℓ_i'', shape (n, T); there is nothing beside it where the loss is separable."""
         raise NotImplementedError
 
+    def domain(self, slopes: NDArray) -> Array:
+        """Slopes (n, T) at which ℓ_i* is finite, near those given."""
+        raise NotImplementedError
+
     def conjugate(self, slopes: NDArray) -> Array:
-        """ℓ_i* at ``slopes`` (n, T), shape (n,); ``inf`` outside its domain."""
+        """ℓ_i* at ``slopes`` (n, T) in its domain, shape (n,)."""
         raise NotImplementedError
 
 
@@ -137,11 +181,12 @@ class LogisticLoss(SmoothLoss):
     def second_derivative(self, scores: NDArray) -> Array:
         return expit(scores) * expit(-scores)
 
+    def domain(self, slopes: NDArray) -> Array:
+        return -self.targets * np.clip(-self.targets * slopes, 0.0, 1.0)
+
     def conjugate(self, slopes: NDArray) -> Array:
         share = -self.targets * slopes
-        inside = np.clip(share, 0.0, 1.0)
-        value = -(entr(inside) + entr(1.0 - inside)).sum(axis=1)
-        return np.where((np.abs(share - inside) <= ROUNDING).all(axis=1), value, np.inf)
+        return -(entr(share) + entr(1.0 - share)).sum(axis=1)
 
 
 class SoftmaxLoss(SmoothLoss):
@@ -161,7 +206,7 @@ class SoftmaxLoss(SmoothLoss):
         return logsumexp(scores, axis=1) - (self.targets * scores).sum(axis=1)
 
     def derivative(self, scores: NDArray) -> Array:
-        return softmax(scores, axis=1) - self.targets
+        return self.domain(softmax(scores, axis=1))
 
     def second_derivative(self, scores: NDArray) -> Array:
         share = softmax(scores, axis=1)
@@ -171,10 +216,13 @@ class SoftmaxLoss(SmoothLoss):
         share = softmax(scores, axis=1)
         return self.importance[:, None] * share * (change - (share * change).sum(axis=-1, keepdims=True))
 
+    def domain(self, slopes: NDArray) -> Array:
+        rivals = np.where(self.targets > 0.0, 0.0, np.maximum(slopes, 0.0))
+        rivals /= np.maximum(rivals.sum(axis=1, keepdims=True), 1.0)
+        return rivals - self.targets * rivals.sum(axis=1, keepdims=True)
+
     def conjugate(self, slopes: NDArray) -> Array:
-        share = slopes + self.targets
-        inside = (share >= -ROUNDING).all(axis=1) & (np.abs(share.sum(axis=1) - 1.0) <= ROUNDING * share.shape[1])
-        return np.where(inside, -entr(np.maximum(share, 0.0)).sum(axis=1), np.inf)
+        return -entr(np.maximum(slopes + self.targets, 0.0)).sum(axis=1)
 
 
 class ParabolicLoss(SmoothLoss):
@@ -201,11 +249,12 @@ class ParabolicLoss(SmoothLoss):
         rest, (low, high) = self.targets - scores, self.bounds()
         return np.where((rest > low) & (rest < high), self.smoothness, 0.0)
 
+    def domain(self, slopes: NDArray) -> Array:
+        low, high = self.bounds()
+        return np.clip(slopes, -self.smoothness * high, -self.smoothness * low)
+
     def conjugate(self, slopes: NDArray) -> Array:
-        rest, (low, high) = -slopes / self.smoothness, self.bounds()
-        value = (slopes * (self.targets - 0.5 * rest)).sum(axis=1)
-        slack = ROUNDING * min(self.width, 1.0)
-        return np.where(((rest >= low - slack) & (rest <= high + slack)).all(axis=1), value, np.inf)
+        return (slopes * (self.targets + 0.5 * slopes / self.smoothness)).sum(axis=1)
 
     def dual_box(self) -> tuple[Array, Array, Array] | None:
         if np.isinf(self.width):

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.gram import KernelRows
 from multikernel.problems.svrg import SmoothProblem, as_matrix
-from multikernel.runtime.clock import OutOfTime, grace
+from multikernel.runtime.clock import OutOfTime, check, grace
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.score_table import generator
-from multikernel.solvers.svrg.point import Point
-from multikernel.solvers.svrg.steps import BlockSteps, largest_curvature
+from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
+from multikernel.solvers.svrg.epochs import Steps, largest_curvature
+from multikernel.solvers.svrg.iterate import Iterate
 
 # Passes over the samples between two looks at the clock: an epoch may be hundreds of them.
 PASSES = 20
@@ -85,18 +86,23 @@ def _epochs(problem: SmoothProblem, monitor: Monitor, start: Any, max_iter: int,
         target = np.clip((monitor.tol / worked) ** (1.0 / (epochs - len(done))), 1e-3, 0.9)
         h, m = step_size(target, smooth, convexity), step_count(target, smooth / convexity)
         done.append((h, m))
-        # 4. last steps; 5.-14. the epoch
+        # 4. last steps; 5.-14. the epoch, with looks at w and d on its way
         last = last_steps(rng, convexity * h, m)
-        block_passes += float(last.sum()) / n
+        total = int(last.max())
         keep = 1.0 / (1.0 + h * problem.lam / np.maximum(weights, FLOOR * weights.max()))
-        stop = _epoch(problem, monitor, steps, coef, (h * keep, 1.0 - keep, last), rng)
-        # 15., 16. w and d
-        coef = steps.state.blocks()
-        squares = np.maximum(np.einsum("fnt,fnt->f", problem.scores_of_blocks(coef), coef), 0.0)
-        weights = problem.weight_set.weights(np.sqrt(squares))
-        monitor.notes = {"epoch": count, "passes": problem.passes, "block_passes": block_passes}
-        if stop or monitor(weights, coef):
-            return
+        steps.begin(coef, h * keep, 1.0 - keep, last)
+        for first in range(0, total, PASSES * n):
+            steps.run(rng.integers(n, size=min(PASSES * n, total - first)), first)
+            # 15., 16. w and d
+            coef = steps.state.blocks()
+            squares = np.maximum(np.einsum("fnt,fnt->f", problem.scores_of_blocks(coef), coef), 0.0)
+            weights = problem.weight_set.weights(np.sqrt(squares))
+            monitor.notes = {"passes": problem.passes}
+            if first + PASSES * n >= total:
+                block_passes += float(last.sum()) / n
+                monitor.notes |= {"epoch": count, "block_passes": block_passes}
+            if monitor(weights, coef):
+                return
 
 
 def step_size(target: NDArray, smooth: float, convexity: NDArray) -> NDArray[np.float64]:
@@ -129,20 +135,38 @@ def last_steps(rng: np.random.Generator, decay: NDArray, m: NDArray) -> NDArray[
     return np.clip(m - back, 1, m)
 
 
-def _epoch(problem, monitor, steps, coef, settings, rng) -> bool:
-    """The steps of an epoch; true if the monitor, asked on the way, says stop."""
-    h, decay, last = settings
-    n, total = len(problem.loss), int(last.max())
-    steps.begin(coef, h, decay, last)
-    for first in range(0, total, PASSES * n):
-        steps.run(rng.integers(n, size=min(PASSES * n, total - first)), first)
-        if first + PASSES * n < total:
-            now = steps.state.blocks()
-            squares = np.maximum(np.einsum("fnt,fnt->f", problem.scores_of_blocks(now), now), 0.0)
-            monitor.notes = {"passes": problem.passes}
-            if monitor(problem.weight_set.weights(np.sqrt(squares)), now):
-                return True
-    return False
+class BlockSteps:
+    """Steps with a step size, a shrinkage and a number of steps for each kernel."""
+
+    def __init__(self, problem: SmoothProblem):
+        self.problem = problem
+        self._rows = KernelRows(problem.stack, problem.memory)
+
+    def begin(self, coef: NDArray, step: NDArray, decay: NDArray, stop: NDArray) -> None:
+        """Take a snapshot at the coefficients ``coef`` (F, n, T)."""
+        self.problem.passes += 2.0  # scores, and the full gradient
+        shares = self.problem.scores_of_blocks(coef)
+        self.state = Steps(self.problem, shares.sum(axis=0), coef, step, decay, stop)
+        self._tables = tuple(
+            np.ascontiguousarray(np.moveaxis(part, 2, 1))
+            for part in (self.problem.stack.apply(self.state.full), shares)
+        )
+
+    def run(self, order: NDArray[np.int64], first: int) -> None:
+        """Steps on the samples of ``order``, the first of which is number ``first`` of its epoch."""
+        from multikernel.compiled.svrg import kernel_steps
+
+        state, rows = self.state, self._rows
+        self.problem.passes += len(order) / len(self.problem.loss)
+        size = max(1, ENTRIES_AT_ONCE // state.coef.size)
+        if not rows.complete:
+            size = min(size, rows.capacity)
+        for start in range(0, len(order), size):
+            check()
+            part = order[start : start + size]
+            if not rows.complete:
+                rows.load(np.unique(part))
+            kernel_steps(rows.rows, rows.slot, part, first + start, *state.arguments, *self._tables, *state.state)
 
 
 def _share_alpha(problem: SmoothProblem, monitor: Monitor) -> None:
@@ -153,7 +177,7 @@ def _share_alpha(problem: SmoothProblem, monitor: Monitor) -> None:
     monitor.best = None  # the form of the solution changes, whatever rounding says about its value
     with grace():
         scores = problem.scores_of_blocks(coef).sum(axis=0)
-        point = Point(problem, weights, -problem.loss.gradient(scores) / problem.lam)
+        point = Iterate(problem, weights, -problem.loss.gradient(scores) / problem.lam)
     with contextlib.suppress(OutOfTime):
         for _ in range(100):
             if point.value <= goal or point.gap <= 1e-14 * abs(point.value):

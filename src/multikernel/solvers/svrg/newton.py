@@ -8,29 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.certificate import Certificate
-from multikernel.problems.svrg import BLOCK, SmoothProblem, as_matrix
+from multikernel.problems.svrg import Matrix, SmoothProblem, as_matrix
 from multikernel.runtime.blas import one_blas_thread
-from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import map_threads
 from multikernel.solvers.mkl.newton import newton
-from multikernel.solvers.svrg.point import Direction, Point
-from multikernel.svm.cholesky import CholeskyFactor
+from multikernel.solvers.svrg.iterate import Direction, Iterate
+from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
 from multikernel.svm.decomposition import Decomposition
 from multikernel.svm.quadratic_program import BoxProblem, DenseOperator
 
-Matrix = NDArray[np.float64]
-
-# Multiplications that the factorisations of one step may cost: some seconds.
-AFFORDABLE = 2e11
-# How many times as long as in a factorisation a multiplication takes in a product with a vector.
-SLOWER = 20.0
+# Multiplications that the factorisations of one step may cost: some seconds. How many times as long as in a
+# factorisation a multiplication takes in a product with a vector.
+AFFORDABLE, SLOWER = 2e11, 20.0
 # Second derivatives below this share of the largest are taken for zero.
 FLAT = 1e-14
-# Newton steps at fixed weights.
-MOST_STEPS = 100
-# Products with the kernel for a direction where the factorised matrix is not the whole of the second derivatives.
-MOST_PRODUCTS = 30
+# Newton steps at fixed weights, and products with the kernel for a direction where the factorised matrix is not the
+# whole of the second derivatives.
+MOST_STEPS, MOST_PRODUCTS = 100, 30
 
 
 def smooth_newton(
@@ -85,8 +81,8 @@ def step_cost(problem: SmoothProblem) -> float:
     """Multiplications of an exact Newton step, about; infinite if there is no room for its matrix."""
     n = len(problem.loss)
     cost = n**3 / 3.0 if problem.fits_combined else np.inf
-    if problem.stack.explicit:
-        rank = float(problem.ranks.sum())
+    if problem.features is not None:
+        rank = float(problem.features.rank)
         cost = min(cost, n * rank**2 + rank**3 / 3.0)
     return problem.loss.n_scores * cost
 
@@ -94,8 +90,7 @@ def step_cost(problem: SmoothProblem) -> float:
 def epoch_cost(problem: SmoothProblem) -> float:
     """The same of an epoch, in multiplications that run as fast as those of a factorisation."""
     n = len(problem.loss)
-    rank = float(problem.ranks.sum()) if problem.stack.explicit else n
-    return SLOWER * n * rank * problem.loss.n_scores
+    return SLOWER * n * (n if problem.features is None else problem.features.rank) * problem.loss.n_scores
 
 
 class SmoothDual:
@@ -113,7 +108,7 @@ class SmoothDual:
     def __init__(self, problem: SmoothProblem, monitor: Monitor):
         self.problem, self.monitor, self.weight_set = problem, monitor, problem.weight_set
         self._epoch = max((row.get("epoch", 0) for row in monitor.history), default=0)
-        self._points: list[Point] = []
+        self._points: list[Iterate] = []
 
     @property
     def n_kernels(self) -> int:
@@ -126,10 +121,10 @@ class SmoothDual:
 
     def solve_inner(self, weights: NDArray, warm: NDArray, tol: float) -> tuple[float, NDArray]:
         """J(weights) and its alpha, to a relative gap ``tol``, by Newton steps."""
-        point = Point(self.problem, weights, as_matrix(warm))
+        point = Iterate(self.problem, weights, as_matrix(warm))
         bounded = self.problem.loss.dual_box() is not None and self.problem.fits_combined
         if bounded and point.gap > tol * abs(point.value):
-            point = Point(self.problem, weights, by_bounds(self.problem, weights, point.alpha, tol))
+            point = Iterate(self.problem, weights, by_bounds(self.problem, weights, point.alpha, tol))
             self._epoch += 1
         last: list[Direction] = []
         for _ in range(MOST_STEPS):
@@ -146,12 +141,12 @@ class SmoothDual:
             if not point.value < before:
                 break
         # numbers that were added up step by step drift away from what the coefficients say
-        point = Point(self.problem, weights, point.alpha)
+        point = Iterate(self.problem, weights, point.alpha)
         self._points = [*self._points[-3:], point]
         self.monitor.notes = {"epoch": self._epoch, "passes": self.problem.passes}
         return point.value, point.alpha
 
-    def _point(self, alpha: NDArray) -> Point:
+    def _point(self, alpha: NDArray) -> Iterate:
         return next(point for point in reversed(self._points) if point.alpha is alpha)
 
     def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
@@ -170,7 +165,7 @@ class SmoothDual:
         return NewtonSystem(self._point(alpha)).by_weights(scores)
 
 
-def newton_step(point: Point) -> Direction:
+def newton_step(point: Iterate) -> Direction:
     """Newton's direction: exact where the loss is separable, else by few conjugate gradients."""
     system = NewtonSystem(point)
     if not point.problem.loss.separable:
@@ -211,86 +206,57 @@ def by_bounds(problem: SmoothProblem, weights: NDArray, warm: Matrix, tol: float
 
 
 class NewtonSystem:
-    """``lam + W K`` at a point, factorised score by score; W is the diagonal of the loss's second derivatives.
+    """``lam + W K`` at an iterate, factorised score by score; W is the diagonal of the loss's second derivatives.
 
     Parameters
     ----------
-    point : Point
+    point : Iterate
     """
 
-    def __init__(self, point: Point):
-        problem = point.problem
-        self.problem, self.weights, self.lam = problem, point.weights, problem.lam
+    def __init__(self, point: Iterate):
+        problem, weights, features = point.problem, point.weights, point.problem.features
         bent = problem.loss.importance[:, None] * problem.loss.second_derivative(point.scores)
         bent[bent <= FLAT * bent.max(initial=0.0)] = 0.0
-        self._bent = bent
-        low_rank = problem.stack.explicit and problem.ranks.sum() < len(problem.loss)
-        make = _LowRankColumn if low_rank else _DenseColumn
         with one_blas_thread():
-            self._columns = [make(problem, point.weights, column) for column in bent.T]
+            self._columns: list[LowRankRidge | _DenseRidge]
+            if features is not None and features.rank < len(problem.loss):
+                self._columns = [LowRankRidge(features, weights, problem.lam, column) for column in bent.T]
+            else:
+                self._columns = [_DenseRidge(problem.kernel(weights), problem.lam, column) for column in bent.T]
 
     def solve(self, right: Matrix) -> Matrix:
         """``(lam + W K)⁻¹ right``, shape (n, T)."""
         with one_blas_thread():
-            return np.column_stack([system.solve(column) for system, column in zip(self._columns, right.T)])
+            return np.hstack([system.solve(right[:, [t]]) for t, system in enumerate(self._columns)])
 
-    def by_weights(self, scores: NDArray) -> NDArray[np.float64]:
+    def by_weights(self, scores: NDArray) -> Matrix:
         """``lam u_j'(lam W⁻¹ + K)⁻¹ u_k`` for u of shape (F, n, T), summed over scores, shape (F, F)."""
         with one_blas_thread():
             parts = [system.form(scores[:, :, t]) for t, system in enumerate(self._columns)]
         return sum(parts, start=np.zeros((len(scores), len(scores))))
 
 
-class _DenseColumn:
-    """One score, on the samples where the loss is curved."""
+class _DenseRidge:
+    """``lam + W K`` on the samples where W is not zero."""
 
-    def __init__(self, problem: SmoothProblem, weights: NDArray, bent: NDArray):
-        self.lam, self.bent = problem.lam, bent
-        self.kernel = problem.kernel(weights)
+    def __init__(self, kernel: Matrix, lam: float, bent: NDArray):
+        self.kernel, self.lam, self.bent = kernel, lam, bent
         self.curved = np.flatnonzero(bent)
-        self.flat = len(self.curved) < len(bent)
         if len(self.curved):
-            diagonal = problem.lam / bent[self.curved]
-            least = float(diagonal.min())
-            block = self.kernel[np.ix_(self.curved, self.curved)]
-            block.ravel()[:: len(block) + 1] += diagonal - least
-            self.factor = CholeskyFactor(block, least)
+            self.factor = CholeskyFactor(kernel[np.ix_(self.curved, self.curved)], lam / bent[self.curved])
 
-    def solve(self, right: NDArray) -> NDArray[np.float64]:
-        found = right / self.lam
-        if len(self.curved):
-            found[self.curved] = 0.0
-            rest = right[self.curved] / self.bent[self.curved]
-            if self.flat and found.any():
-                rest = rest - (self.kernel @ found)[self.curved]
-            found[self.curved] = self.factor.solve(rest[:, None])[:, 0]
+    def solve(self, right: Matrix) -> Matrix:
+        found, curved = right / self.lam, self.curved
+        if len(curved):
+            found[curved] = 0.0
+            rest = right[curved] / self.bent[curved, None]
+            if len(curved) < len(found) and found.any():
+                rest = rest - (self.kernel @ found)[curved]
+            found[curved] = self.factor.solve(rest)
         return found
 
-    def form(self, scores: NDArray) -> NDArray[np.float64]:
+    def form(self, scores: NDArray) -> Matrix:
         if not len(self.curved):
             return np.zeros((len(scores), len(scores)))
         whitened = self.factor.whiten(np.ascontiguousarray(scores[:, self.curved].T))
         return self.lam * (whitened.T @ whitened)
-
-
-class _LowRankColumn:
-    """One score, in the space of the features: ``K = Z Z'`` with Z (n, R), and ``lam + Z'W Z`` is factorised."""
-
-    def __init__(self, problem: SmoothProblem, weights: NDArray, bent: NDArray):
-        self.lam, self.bent, self.features = problem.lam, bent, problem.features
-        self.roots = np.sqrt(np.repeat(weights, problem.ranks))
-        products = np.zeros((len(self.roots), len(self.roots)))
-        for start in range(0, len(bent), BLOCK):
-            check()
-            half = np.sqrt(bent[start : start + BLOCK, None]) * self.features[start : start + BLOCK] * self.roots
-            products += half.T @ half
-        self.factor = CholeskyFactor(products, problem.lam)
-
-    def solve(self, right: NDArray) -> NDArray[np.float64]:
-        inside = self.factor.solve((self.roots * (self.features.T @ right))[:, None])[:, 0]
-        return (right - self.bent * (self.features @ (self.roots * inside))) / self.lam
-
-    def form(self, scores: NDArray) -> NDArray[np.float64]:
-        bent = self.bent * scores
-        whitened = self.factor.whiten(self.roots[:, None] * (self.features.T @ bent.T))
-        return bent @ scores.T - whitened.T @ whitened

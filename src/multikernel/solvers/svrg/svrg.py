@@ -12,37 +12,29 @@ from multikernel.problems.svrg import SmoothProblem, as_matrix
 from multikernel.problems.weight_sets import lp_norm
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.score_table import generator
+from multikernel.solvers.svrg.epochs import Epochs
+from multikernel.solvers.svrg.iterate import Iterate, Memory
 from multikernel.solvers.svrg.newton import AFFORDABLE, affordable, epoch_cost, smooth_newton, step_cost
-from multikernel.solvers.svrg.point import Memory, Point
-from multikernel.solvers.svrg.steps import epoch, largest_curvature
 
+Start = tuple[NDArray, NDArray] | None
 # Share of the duality gap that weights held fixed may leave; epochs before they move all the same.
 SHARE_OF_GAP, MAX_EPOCHS = 0.3, 30
 # Weights stay above this share of the largest: one that is zero would stay zero.
 FLOOR = 1e-12
-# How step sizes change after an epoch that lowered the objective, and after one that did not.
-GROWTH, CUT = 1.3, 0.4
 # Steps that are remembered and searched together with the next one.
 MEMORY = 5
 # How many times as long as the closed form a move of the weights may be.
 LONGEST = 20.0
-# Products with the kernel that a Newton direction may cost, once epochs alone gain less than half.
-MAX_PRODUCTS = 100
-# Share of the gap that an epoch may leave before Newton directions come in where exact steps cannot be afforded.
-SLOW = 0.5
+# Products with the kernel that a Newton direction may cost, once an epoch leaves more than this share of the gap
+# where exact steps cannot be afforded.
+MAX_PRODUCTS, SLOW = 100, 0.5
 # Newton steps that a problem takes about; epochs over which the pace is measured where they are exact, and where they
 # are not: then it must be the weights that creep.
 NEWTON_STEPS, FEWEST, PATIENCE = 10, 5, 30
 
 
 def svrg(
-    problem: SmoothProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    random_state: Any = None,
+    problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
 ) -> None:
     """Epochs of variance-reduced steps with help, weights in closed form between them; the monitor has the result.
 
@@ -71,10 +63,10 @@ def svrg(
     epochs = Epochs(problem, random_state)
     exact = affordable(problem)
     pace = Pace(problem, monitor) if step_cost(problem) <= AFFORDABLE else None
-    last: tuple[Point | None, float] = None, np.inf
+    last: tuple[Iterate | None, float] = None, np.inf
     slow = False
 
-    def advance(point: Point, memory: Memory) -> None:
+    def advance(point: Iterate, memory: Memory) -> None:
         nonlocal last, slow
         moved, _ = epochs.next(point)
         directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
@@ -90,64 +82,28 @@ def svrg(
 
 
 def svrg_alone(
-    problem: SmoothProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    random_state: Any = None,
+    problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
 ) -> None:
     """Epochs of variance-reduced steps and nothing else, weights in closed form between; the monitor has the result.
 
     As in [AOJS16, alg. 1] an epoch holds the weights d fixed, and a kernel's step grows with its weight; but
 
-    - the step of kernel j is ``h d_j``, so that one alpha serves all kernels (see
-      :func:`multikernel.solvers.svrg.steps.epoch`), and an epoch is one pass over the samples in random order;
+    - the step of kernel j is ``h d_j``, so that one alpha serves all kernels (see :class:`Epochs`), and an epoch is
+      one pass over the samples in random order;
     - h starts at 1/L, L bounding the curvature of any one sample; it grows after an epoch that lowered the objective,
       and shrinks after one that did not, which is left out;
     - weights move when the gap that they leave if held fixed is a share of the whole gap, see :class:`WeightSearch`.
 
-    Parameters
-    ----------
-    problem, monitor, start, max_iter, random_state
-        As for :func:`svrg`.
+    Parameters are those of :func:`svrg`.
     """
     epochs = Epochs(problem, random_state)
 
-    def advance(point: Point, memory: Memory) -> None:
+    def advance(point: Iterate, memory: Memory) -> None:
         moved, lower = epochs.next(point)
         if lower:
             point.move_to(*moved)
 
     _alternate(problem, monitor, start, advance, max_iter)
-
-
-class Epochs:
-    """Epochs over all samples in random order, with a step size that adapts.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    random_state : int, Generator or RandomState, optional
-        Order of the samples.
-    """
-
-    def __init__(self, problem: SmoothProblem, random_state: Any = None):
-        self.problem, self.rng = problem, generator(random_state)
-        self.size = 1.0  # of a step in units of 1 / L
-
-    def next(self, point: Point) -> tuple[tuple[NDArray, NDArray], bool]:
-        """Coefficients and scores after an epoch from ``point``, and whether they have a lower objective."""
-        problem = self.problem
-        curvature = largest_curvature(problem, point.weights)
-        step = min(self.size / (curvature + problem.lam), 0.5 / problem.lam)
-        moved = epoch(
-            problem, point.weights, point.alpha, point.scores, point.image - problem.lam * point.scores,
-            self.rng.permutation(len(problem.loss)), step,
-        )  # fmt: skip
-        lower = point.value_at(*moved) < point.value
-        self.size *= GROWTH if lower else CUT
-        return moved, lower
 
 
 class Pace:
@@ -179,28 +135,15 @@ class Pace:
 
 
 def lbfgs(
-    problem: SmoothProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    random_state: Any = None,
+    problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
 ) -> None:
     """L-BFGS while weights are fixed, weights in closed form between; the monitor has the result.
 
-    It is deterministic. An iteration costs one product with the combined kernel.
-
-    Parameters
-    ----------
-    problem, monitor, start
-        As for :func:`svrg`.
-    max_iter : int
-        Largest number of iterations.
-    random_state : None
-        Not used.
+    It is deterministic. An iteration costs one product with the combined kernel. Parameters are those of
+    :func:`svrg`, without ``random_state``.
     """
 
-    def advance(point: Point, memory: Memory) -> None:
+    def advance(point: Iterate, memory: Memory) -> None:
         memory.add_pair(point.search([memory.quasi_newton(point.gradient, point.image)]), point)
 
     _alternate(problem, monitor, start, advance, max_iter)
@@ -209,8 +152,8 @@ def lbfgs(
 def _alternate(
     problem: SmoothProblem,
     monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None,
-    advance: Callable[[Point, Memory], None],
+    start: Start,
+    advance: Callable[[Iterate, Memory], None],
     max_iter: int,
     pace: Pace | None = None,
 ) -> tuple[NDArray, NDArray] | None:
@@ -220,7 +163,7 @@ def _alternate(
     """
     weights, alpha = problem.start() if start is None else (np.array(start[0]), as_matrix(start[1]))
     search = WeightSearch(problem, weights)
-    point, memory = Point(problem, search.weights, alpha), Memory(MEMORY)
+    point, memory = Iterate(problem, search.weights, alpha), Memory(MEMORY)
     goal, since = np.inf, 0
     for count in range(1, max_iter + 1):
         try:
@@ -240,7 +183,7 @@ def _alternate(
         gap = max(monitor.history[-1]["gap"], monitor.tol * abs(point.value))
         moved = search.next(problem.squares(point.dual), point.value)
         if not np.array_equal(moved, point.weights):
-            point = point.at(moved)
+            point = Iterate(problem, moved, point.alpha)
             memory.renew(problem, moved)
         goal, since = search.share * gap, 0
     return None

@@ -1,4 +1,4 @@
-"""A point at fixed kernel weights with all that is known about it, and the best point in a small space around it."""
+"""A solution at fixed kernel weights with all that is known about it, and the best one in a small space around it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.problems.svrg import SmoothProblem
+from multikernel.problems.svrg import Matrix, SmoothProblem
 
-Matrix = NDArray[np.float64]
 # Coefficients (n, T), and their scores under the kernel at the present weights.
 Direction = tuple[Matrix, Matrix]
 # Square of the residual, relative, that conjugate gradients leave: their direction is searched, not trusted.
 CLOSE = 1e-3
 
 
-class Point:
+class Iterate:
     """A solution at fixed weights: coefficients, scores, objective, gradient, dual point, gap at these weights.
 
     Parameters
@@ -42,14 +41,9 @@ class Point:
     """
 
     def __init__(self, problem: SmoothProblem, weights: NDArray, alpha: Matrix):
-        self.problem, self.weights, self.alpha = problem, weights, alpha
-        self.scores = problem.scores(weights, alpha) if alpha.any() else np.zeros_like(alpha)
-        self._moved = True
+        self.problem, self.weights = problem, weights
+        self.move_to(alpha, problem.scores(weights, alpha) if alpha.any() else np.zeros_like(alpha))
         self.differentiate()
-
-    def at(self, weights: NDArray) -> Point:
-        """The same coefficients at other weights."""
-        return Point(self.problem, weights, self.alpha)
 
     def move_to(self, alpha: Matrix, scores: Matrix) -> None:
         """Take over coefficients with their scores; ``differentiate`` has the rest."""
@@ -117,46 +111,45 @@ class Point:
         size = [1.0 / np.sqrt(np.vdot(*d)) for d in keep]
         coef = np.stack([s * a for s, (a, _) in zip(size, keep)])
         images = np.stack([s * f for s, (_, f) in zip(size, keep)])
-        along = _minimise(self, coef, images)
+        along = self._best_coordinates(coef, images)
         move = np.tensordot(along, coef, axes=1), np.tensordot(along, images, axes=1)
         self.move_to(self.alpha + move[0], self.scores + move[1])
         return move
 
+    def _best_coordinates(self, coef: NDArray, images: NDArray) -> NDArray[np.float64]:
+        """x of the best ``alpha + Σ_j x_j coef_j``, where ``images_j`` are scores of ``coef_j``."""
+        lam, loss, k = self.problem.lam, self.problem.loss, len(coef)
+        flat_images = images.reshape(k, -1)
+        gram = coef.reshape(k, -1) @ flat_images.T
+        gram = 0.5 * (gram + gram.T)
+        square, cross = float(np.vdot(self.alpha, self.scores)), flat_images @ self.alpha.ravel()
 
-def _minimise(point: Point, coef: NDArray, images: NDArray) -> NDArray[np.float64]:
-    """Coordinates of the best point ``alpha + Σ_j x_j coef_j``, where ``images_j`` are scores of ``coef_j``."""
-    problem, loss, k = point.problem, point.problem.loss, len(coef)
-    flat_images = images.reshape(k, -1)
-    gram = coef.reshape(k, -1) @ flat_images.T
-    gram = 0.5 * (gram + gram.T)
-    cross = flat_images @ point.alpha.ravel()
-    x = np.zeros(k)
-    value = point.value
-    for _ in range(20):
-        scores = point.scores + np.tensordot(x, images, axes=1)
-        slope = problem.lam * (cross + gram @ x) + flat_images @ loss.gradient(scores).ravel()
-        curvature = problem.lam * gram + flat_images @ loss.bend(scores, images).reshape(k, -1).T
-        # directions that nearly coincide: the ridge decides between them
-        ridge = 1e-12 * np.trace(curvature) / k
-        step = -np.linalg.lstsq(curvature + ridge * np.eye(k), slope, rcond=1e-14)[0]
-        fall = float(slope @ step)
-        if not fall < 0.0:
-            break
-        t, new = 1.0, value
-        for _ in range(30):
-            trial = x + t * step
-            quadratic = float(np.vdot(point.alpha, point.scores) + 2.0 * cross @ trial + trial @ gram @ trial)
-            new = 0.5 * problem.lam * quadratic + loss.value(point.scores + np.tensordot(trial, images, axes=1))
-            if new <= value + 1e-4 * t * fall:
+        def value_at(x: NDArray) -> float:
+            scores = self.scores + np.tensordot(x, images, axes=1)
+            return 0.5 * lam * float(square + 2.0 * cross @ x + x @ gram @ x) + loss.value(scores)
+
+        x, value = np.zeros(k), self.value
+        for _ in range(20):
+            scores = self.scores + np.tensordot(x, images, axes=1)
+            slope = lam * (cross + gram @ x) + flat_images @ loss.gradient(scores).ravel()
+            curvature = lam * gram + flat_images @ loss.bend(scores, images).reshape(k, -1).T
+            # directions that nearly coincide: the ridge decides between them
+            ridge = 1e-12 * np.trace(curvature) / k
+            step = -np.linalg.lstsq(curvature + ridge * np.eye(k), slope, rcond=1e-14)[0]
+            fall = float(slope @ step)
+            if not fall < 0.0:
                 break
-            t *= 0.5
-        else:
-            break
-        x, done = x + t * step, value - new <= 1e-3 * (point.value - new)
-        value = new
-        if done:
-            break
-    return x
+            for t in 0.5 ** np.arange(30):
+                new = value_at(x + t * step)
+                if new <= value + 1e-4 * t * fall:
+                    break
+            else:
+                break
+            x, done = x + t * step, value - new <= 1e-3 * (self.value - new)
+            value = new
+            if done:
+                break
+        return x
 
 
 class Memory:
@@ -177,7 +170,7 @@ class Memory:
         """Remember a move."""
         self.moves = [*self.moves, move][-self.length :]
 
-    def add_pair(self, move: Direction, point: Point) -> None:
+    def add_pair(self, move: Direction, point: Iterate) -> None:
         """Remember a move that has just been made, and what it does to the gradient of ``point``."""
         before = point.gradient, point.image
         point.differentiate()

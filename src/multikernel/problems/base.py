@@ -1,0 +1,90 @@
+"""What problems share whose solutions are kernel weights and one alpha for all kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram import GramStack
+from multikernel.problems.rounding import Rounding
+from multikernel.problems.weight_sets import LpBall, nearest
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+class KernelProblem:
+    """A problem on ``Σ_j weights_j K_j``, which is kept; values that certificates are made of, with their rounding.
+
+    A subclass has a ``weight_set``, and ``scores(weights, alpha)`` and ``squares(alpha)``, which solvers use as well.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Training kernels, square.
+    memory : int
+        Bytes that kernels may use.
+    """
+
+    weight_set: LpBall
+
+    def __init__(self, stack: GramStack, memory: int):
+        self.stack, self.memory = stack, memory
+        self.rounding = Rounding(stack)
+        self._precise = False
+        self._kernel: tuple[Vector, Matrix] | None = None
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.stack.n_kernels
+
+    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """The nearest weights of the set; any alpha is feasible."""
+        return nearest(self.weight_set, weights), alpha
+
+    # -- the kernel ------------------------------------------------------------------------------------------------
+
+    @property
+    def fits_combined(self) -> bool:
+        """Whether a matrix (n, n) takes at most a quarter of the memory."""
+        return len(self.stack) ** 2 * 8 <= self.memory // 4
+
+    def kernel(self, weights: NDArray) -> Matrix:
+        """``Σ_j weights_j K_j``, shape (n, n), in double precision; the last one is kept."""
+        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
+            self._kernel = None  # room for the next
+            self._kernel = np.array(weights), self.stack.combine(weights, np.float64)
+        return self._kernel[1]
+
+    def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """``Σ_j weights_j K_j alpha``, shape (n, T)."""
+        raise NotImplementedError
+
+    def squares(self, alpha: Matrix) -> Vector:
+        """``‖Σ_i alpha_i φ_j(x_i)‖²`` of each kernel, shape (F,)."""
+        raise NotImplementedError
+
+    # -- for certificates --------------------------------------------------------------------------------------------
+
+    def sharpen(self) -> bool:
+        """Compute as if in twice the precision from now on; False if that is so, or if it would not help."""
+        if self._precise or self.stack.explicit:  # products of features are rounded themselves
+            return False
+        self._precise = True
+        return True
+
+    def rounded_scores(self, weights: NDArray, alpha: Matrix) -> tuple[Matrix, Matrix]:
+        """``scores``, and what they may be off by."""
+        if not self._precise:
+            return self.scores(weights, alpha), self.rounding.of_scores(weights, alpha)
+        products = self.stack.apply_precisely(alpha)
+        return np.tensordot(weights, products, axes=1), self.rounding.of_scores(weights, alpha, products)
+
+    def rounded_squares(self, alpha: Matrix) -> tuple[Vector, Vector]:
+        """``squares``, and what they may be off by."""
+        if not self._precise:
+            return self.squares(alpha), self.rounding.of_forms(alpha)
+        products = self.stack.apply_precisely(alpha)
+        forms = np.einsum("fnt,nt->f", products, alpha)
+        return np.maximum(forms, 0.0), self.rounding.of_forms(alpha, products)
