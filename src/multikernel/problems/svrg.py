@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from multikernel.gram import GramStack
 from multikernel.gram.combination import WeightedSum, combined_scores
 from multikernel.gram.lowrank import Features
-from multikernel.problems.base import KernelProblem, Matrix, Vector
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.losses.smooth import SmoothLoss
+from multikernel.problems.primal import Matrix, PrimalProblem, Vector
 from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import LpBall
 
 
-class SmoothProblem(KernelProblem):
+class SmoothProblem(PrimalProblem):
     """``min over w, d of  g(w, d) = lam/2 Σ_j ‖w_j‖² / d_j + loss(w)``, d >= 0, ``‖d‖_p <= 1`` [AOJS16, eq. (1)].
 
     The best d for w is a closed form [AOJS16, eq. (2)], which leaves ``lam/2 ‖w‖²_{2,r} + loss(w)`` with the group

@@ -1,4 +1,4 @@
-"""What problems share whose solutions are kernel weights and one alpha for all kernels."""
+"""What problems in the primal share: solutions are kernel weights and one alpha for all kernels, without a bias."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 
-class KernelProblem:
+class PrimalProblem:
     """A problem on ``Σ_j weights_j K_j``, which is kept; values that certificates are made of, with their rounding.
 
     A subclass has a ``weight_set``, and ``scores(weights, alpha)`` and ``squares(alpha)``, which solvers use as well.
