@@ -14,9 +14,9 @@ from multikernel.gram import (
     LowRankStack,
     RowCache,
     gram_stack,
+    parse_memory,
     precomputed_stack,
 )
-from multikernel.gram.memory import parse_memory
 from multikernel.kernels import RBF, Cosine, KernelFamily, Linear
 
 N_SAMPLES, N_KERNELS = 37, 3

@@ -8,8 +8,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.datasets import load_iris, make_classification
 
 from multikernel import GMKLClassifier, KernelAverageClassifier
-from multikernel.gram import DenseStack, LazyStack
-from multikernel.gram.blockwise import BlockwiseStack
+from multikernel.gram import BlockwiseStack, DenseStack, LazyStack
 from multikernel.kernels import RBF, KernelFamily, Laplacian, Linear
 from multikernel.problems.gmkl import (
     GeneralizedProblem,

@@ -51,8 +51,7 @@ def split_stacks(
     normalize : as for `~multikernel.gram.Normalization`
     memory : as for `~multikernel.gram.gram_stack`
     """
-    from multikernel.gram.checks import check_training_stack
-    from multikernel.gram.clip import apply_clip, fit_clip
+    from multikernel.gram.checks import apply_clip, check_training_stack, fit_clip
 
     train = np.arange(len(X)) if train is None else train
     if isinstance(kernels, str):  # checked as a whole

@@ -16,8 +16,14 @@ from sklearn.utils.validation import _num_samples, validate_data
 from multikernel.estimators.cost import remark_on_cost
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.build import fit_family
-from multikernel.gram.checks import PSD_CHOICES, check_sampled, check_test_stack, check_training_stack
-from multikernel.gram.clip import apply_clip, fit_clip
+from multikernel.gram.checks import (
+    PSD_CHOICES,
+    apply_clip,
+    check_sampled,
+    check_test_stack,
+    check_training_stack,
+    fit_clip,
+)
 from multikernel.gram.normalization import Normalization
 from multikernel.io.state import (
     COUNT,

@@ -1,13 +1,11 @@
 """Gram stacks: the only part of the library that knows how K_1 … K_F are stored."""
 
-from multikernel.gram.base import GramStack
-from multikernel.gram.blockwise import BlockwiseStack
+from multikernel.gram.base import GramStack, parse_memory
 from multikernel.gram.build import family_stack, gram_stack, precomputed_stack
 from multikernel.gram.dense import DenseStack
 from multikernel.gram.lazy import KernelRows, LazyStack, RowCache
 from multikernel.gram.lowrank import LowRankStack
-from multikernel.gram.memory import parse_memory
-from multikernel.gram.normalization import Normalization
+from multikernel.gram.normalization import BlockwiseStack, Normalization
 
 __all__ = [
     "BlockwiseStack",

@@ -1,7 +1,9 @@
-"""What a Gram stack is: F kernels between two sets of samples, however they are stored."""
+"""What a Gram stack is: F kernels between two sets of samples, however they are stored; memory budgets."""
 
 from __future__ import annotations
 
+import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -14,13 +16,14 @@ from multikernel.runtime.clock import check
 from multikernel.runtime.threads import over_rows
 
 if TYPE_CHECKING:
-    from multikernel.gram.blockwise import Step
     from multikernel.gram.lowrank import Features
+    from multikernel.gram.normalization import Step
 
 Indices = NDArray[np.intp]
 
 # Bytes of temporary blocks when a stack is streamed: large enough to amortise calls, small beside any budget.
 BLOCK_BYTES = 1 << 25
+UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 class GramStack(ABC):
@@ -44,18 +47,15 @@ class GramStack(ABC):
     by_entry = False  # whether entries are computed when they are read, some of a row without the others
     ranks: NDArray[np.intp] = np.empty(0, dtype=np.intp)  # of each kernel, where they are products of features
 
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels F."""
-        return self.shape[2]
+    ndim = 3  # as of a precomputed array
 
     def __len__(self) -> int:
         return self.shape[0]
 
     @property
-    def ndim(self) -> int:
-        """Always 3, as for a precomputed array."""
-        return 3
+    def n_kernels(self) -> int:
+        """Number of kernels F."""
+        return self.shape[2]
 
     @property
     def nbytes(self) -> int:
@@ -74,6 +74,10 @@ class GramStack(ABC):
         """
         raise NotImplementedError(f"{self!r} has no explicit features")
 
+    def knows_diagonal(self) -> bool:
+        """Whether :meth:`diagonal` is known: a rectangular kernel that users computed does not hold it."""
+        return True
+
     def whole(self) -> NDArray | None:
         """The array (F, rows, columns) that the stack is, if it is one in memory; never a copy."""
         return None
@@ -86,7 +90,7 @@ class GramStack(ABC):
 
     @abstractmethod
     def diagonal(self) -> NDArray[np.float64]:
-        """``k_j(x_i, x_i)`` of the row samples, shape (F, rows)."""
+        """``k_j(x_i, x_i)`` of the row samples, shape (F, rows); an error where that is not known."""
 
     @abstractmethod
     def take(
@@ -101,7 +105,7 @@ class GramStack(ABC):
 
     def scaled(self, row_factors: NDArray, column_factors: NDArray) -> GramStack:
         """The stack of ``row_factors[j, i] K_j[i, l] column_factors[j, l]``."""
-        from multikernel.gram.blockwise import Scaling
+        from multikernel.gram.normalization import Scaling
 
         return self.changed(Scaling(row_factors, column_factors))
 
@@ -112,13 +116,13 @@ class GramStack(ABC):
 
         ``shares`` (columns,), which sum to one, are the weights of the columns in means; by default all are equal.
         """
-        from multikernel.gram.blockwise import Centring
+        from multikernel.gram.normalization import Centring
 
         return self.changed(Centring(column_means, grand_means, chosen, shares))
 
     def changed(self, step: Step) -> GramStack:
         """The stack with its rows changed by ``step``: when they are read, or at once where there is room."""
-        from multikernel.gram.blockwise import BlockwiseStack
+        from multikernel.gram.normalization import BlockwiseStack
 
         return BlockwiseStack(self, (step,))
 
@@ -174,15 +178,13 @@ class GramStack(ABC):
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """``K_j @ alpha`` for each kernel: shape (F, rows), or (F, rows, T) for alpha of shape (columns, T)."""
-        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        alpha = self._check_alpha(alpha)
         result = np.zeros((self.n_kernels, len(self), *alpha.shape[1:]))
-        support = support_of(alpha)
+        support, narrowed = support_of(alpha), self
         if not len(support):
             return result
         if self._should_narrow(len(support)):
             narrowed, alpha = self.take(columns=support), alpha[support]
-        else:
-            narrowed = self
         for indices, block in narrowed.blocks():
             result[:, indices] = times(block, alpha)
         return result
@@ -205,7 +207,7 @@ class GramStack(ABC):
 
     def quadratic_forms(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """``alpha' K_j alpha``: shape (F,), or (F, T) for alpha of shape (n, T). Square stacks only."""
-        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        alpha = self._check_alpha(alpha)
         self._require_square("quadratic_forms")
         support = support_of(alpha)
         if not len(support):
@@ -227,14 +229,13 @@ class GramStack(ABC):
     # -- indexing as scikit-learn does it ---------------------------------------------------------------------
 
     def __getitem__(self, key) -> GramStack:
-        if isinstance(key, tuple):
-            if len(key) != 2:
-                raise IndexError(
-                    f"a Gram stack is indexed by rows, or by rows and columns as in stack[np.ix_(rows, columns)]; "
-                    f"got {len(key)} indices. Use stack.take(rows, columns, kernels) to choose kernels."
-                )
-            return self.take(rows=self._positions(key[0], 0), columns=self._positions(key[1], 1))
-        return self.take(rows=self._positions(key, 0))
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) > 2:
+            raise IndexError(
+                f"a Gram stack is indexed by rows, or by rows and columns as in stack[np.ix_(rows, columns)]; "
+                f"got {len(keys)} indices. Use stack.take(rows, columns, kernels) to choose kernels."
+            )
+        return self.take(*(self._positions(key, axis) for axis, key in enumerate(keys)))
 
     def _positions(self, key, axis: int) -> Indices:
         """Positions that a slice, an integer, a mask or an index array, open as from ``np.ix_``, stands for."""
@@ -254,12 +255,12 @@ class GramStack(ABC):
             )
         return weights
 
-    def _check_alpha(self, alpha: ArrayLike, length: int, axis: str) -> NDArray[np.float64]:
-        alpha = np.asarray(alpha, dtype=np.float64)
-        if alpha.ndim not in (1, 2) or alpha.shape[0] != length:
+    def _check_alpha(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        alpha, n_columns = np.asarray(alpha, dtype=np.float64), self.shape[1]
+        if alpha.ndim not in (1, 2) or alpha.shape[0] != n_columns:
             raise ValueError(
-                f"alpha has shape {alpha.shape}, but the stack has {length} {axis}: "
-                f"pass shape ({length},) or ({length}, T)."
+                f"alpha has shape {alpha.shape}, but the stack has {n_columns} columns: "
+                f"pass shape ({n_columns},) or ({n_columns}, T)."
             )
         return alpha
 
@@ -272,10 +273,8 @@ class GramStack(ABC):
 
     def __repr__(self) -> str:
         n_rows, n_columns, n_kernels = self.shape
-        return (
-            f"{type(self).__name__}({n_kernels} kernels, {n_rows} x {n_columns}, {self.dtype.name}, "
-            f"{self._storage()})"
-        )
+        size = f"{n_kernels} kernels, {n_rows} x {n_columns}, {self.dtype.name}"
+        return f"{type(self).__name__}({size}, {self._storage()})"
 
     @abstractmethod
     def _storage(self) -> str:
@@ -340,11 +339,39 @@ def same_indices(rows: ArrayLike | None, columns: ArrayLike | None) -> bool:
 
 def format_bytes(count: float) -> str:
     """``format_bytes(3e9) == '2.8 GB'``: for reprs and messages."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1024 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError("unreachable")
+    if count < 1024:
+        return f"{count:.0f} bytes"
+    unit = "kB" if count < UNITS["MB"] else "MB" if count < UNITS["GB"] else "GB"
+    return f"{count / UNITS[unit.upper()]:.1f} {unit}"
+
+
+def parse_memory(memory: int | float | str | None) -> int:
+    """A budget in bytes from a number of bytes, a string such as ``"2GB"``, or ``None`` (half the free memory).
+
+    Examples
+    --------
+    >>> from multikernel.gram import parse_memory
+    >>> parse_memory("1.5 GB")
+    1610612736
+    """
+    if memory is None:
+        try:
+            return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+        except (ValueError, OSError, AttributeError):  # the system does not tell
+            return 2 << 30
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?[bB]?)\s*", memory)
+        unit = match.group(2).upper() if match else ""
+        if unit in ("K", "M", "G", "T"):
+            unit += "B"
+        if match is None or unit not in UNITS:
+            raise ValueError(f'memory={memory!r} is not a size: write bytes as a number, or a string like "2GB".')
+        memory = float(match.group(1)) * UNITS[unit]
+    if not 0 < memory < float("inf"):
+        raise ValueError(
+            f"memory={memory!r} must be positive and finite: give bytes as a number, or a string like '2GB'."
+        )
+    return int(memory)
 
 
 def kernel_names(names: Sequence[str] | None, n_kernels: int) -> tuple[str, ...]:

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from multikernel.gram.base import GramStack
+from multikernel.gram.base import GramStack, parse_memory
 from multikernel.gram.checks import check_training_stack
 from multikernel.gram.dense import DenseStack
 from multikernel.gram.lazy import LazyStack
 from multikernel.gram.lowrank import LowRankStack
-from multikernel.gram.memory import parse_memory
 from multikernel.kernels import KernelFamily
 from multikernel.runtime.threads import over_rows
 

@@ -1,4 +1,4 @@
-"""Checks of precomputed kernels: shape, finite, symmetric, positive semi-definite, train against test."""
+"""Checks of precomputed kernels: shape, finite, symmetric, definite (or made so), train against test."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from multikernel.gram.base import GramStack, kernel_names
+from multikernel.gram.dense import DenseStack
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.threads import over_rows
 from multikernel.runtime.warnings import warn_user
@@ -273,3 +274,36 @@ def _largest_entries(stack: GramStack) -> NDArray[np.float64]:
             extremes = np.maximum(block.max(axis=(1, 2)), -block.min(axis=(1, 2)))  # NaN stays NaN
             largest = np.maximum(largest, extremes)
     return largest
+
+
+def fit_clip(stack: GramStack) -> tuple[dict[int, NDArray], GramStack]:
+    """Project each training kernel on its non-negative eigenvalues.
+
+    Returns the eigenvectors (n, r) that were projected out of each kernel that had some, by position, and the
+    clipped stack. Costs an eigen-decomposition a kernel.
+    """
+    if not stack.stored:
+        raise ValueError(
+            f'psd="clip" needs the kernels in memory, but this is a {type(stack).__name__}. Raise memory=, leave the '
+            'indefinite kernels out, or pass psd="ignore".'
+        )
+    negative: dict[int, NDArray] = {}
+    for k in range(stack.n_kernels):
+        matrix = stack.take(kernels=[k]).to_array()[0].astype(np.float64)
+        values, vectors = np.linalg.eigh(matrix)
+        below = values < -rounding_tolerance(stack.dtype) * max(abs(values[0]), abs(values[-1]))
+        if below.any():
+            negative[k] = vectors[:, below]
+    return negative, apply_clip(stack, negative)
+
+
+def apply_clip(stack: GramStack, negative: dict[int, NDArray]) -> GramStack:
+    """Project the clipped eigenvectors out of the columns of a stack: ``K - (K U) U'``."""
+    if not negative:
+        return stack
+    array = stack.to_array()
+    similarity = stack.diagonal() if stack.knows_diagonal() and not stack.symmetric else None
+    for k, vectors in negative.items():
+        clipped = array[k] - (array[k] @ vectors) @ vectors.T
+        array[k] = (clipped + clipped.T) / 2 if stack.symmetric else clipped
+    return DenseStack.owning(array, stack.names, symmetric=stack.symmetric, self_similarity=similarity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ from multikernel.gram.base import (
     compose,
     format_bytes,
     kernel_names,
+    parse_memory,
     same_indices,
     support_of,
 )
-from multikernel.gram.blockwise import Step
-from multikernel.gram.memory import default_memory
+from multikernel.gram.normalization import Step
 from multikernel.runtime.threads import over_rows
 
 # Reading scattered columns costs about three times as much an entry as reading whole rows.
@@ -80,7 +80,7 @@ class DenseStack(GramStack):
         self._kernels: Indices = np.arange(n_kernels)
         self._self_similarity = self_similarity
         self._owned = False
-        self.memory = default_memory() if memory is None else memory
+        self.memory = parse_memory(memory)
         self.symmetric = n_rows == n_columns if symmetric is None else symmetric
         self.names = kernel_names(names, n_kernels)
         self.shape = (n_rows, n_columns, n_kernels)
@@ -98,11 +98,13 @@ class DenseStack(GramStack):
     def _row_ids(self) -> Indices:
         return np.arange(self.shape[0]) if self._rows is None else self._rows
 
+    def _column_ids(self) -> Indices:
+        return np.arange(self.shape[1]) if self._columns is None else self._columns
+
     def rows(self, indices: ArrayLike) -> NDArray:
         from multikernel.compiled.smo import gather
 
-        ids = self._row_ids()[np.asarray(indices)]
-        columns = np.arange(self.shape[1]) if self._columns is None else self._columns
+        ids, columns = self._row_ids()[np.asarray(indices)], self._column_ids()
         block = np.empty((self.n_kernels, len(ids), self.shape[1]), dtype=self.dtype)
 
         def copy(start: int, stop: int) -> None:
@@ -125,6 +127,9 @@ class DenseStack(GramStack):
 
     def to_array(self) -> NDArray:
         return self.rows(np.arange(self.shape[0]))
+
+    def knows_diagonal(self) -> bool:
+        return self.symmetric or self._self_similarity is not None
 
     def diagonal(self) -> NDArray[np.float64]:
         if self._self_similarity is not None:
@@ -186,7 +191,7 @@ class DenseStack(GramStack):
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
         from multikernel.compiled import gram as compiled
 
-        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        alpha = self._check_alpha(alpha)
         support = support_of(alpha)
         if alpha.ndim == 2:
             whole = self._rows is None and self._columns is None and self.dtype == np.float64
@@ -221,61 +226,61 @@ class DenseStack(GramStack):
     def quadratic_forms(self, alpha: ArrayLike) -> NDArray[np.float64]:
         from multikernel.compiled import gram as compiled
 
-        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        alpha = self._check_alpha(alpha)
         self._require_square("quadratic_forms")
         if alpha.ndim == 2:
             return super().quadratic_forms(alpha)
         support = support_of(alpha)
         function: Any
         if len(support) < GATHER_BELOW * self._array.shape[2] or self._rows is not None:
-            ids = support if self._rows is None else self._rows[support]
-            arguments: tuple = (self._array, self._kernels, ids, alpha[support])
             function, length = compiled.quadratic_forms_gathered, len(support)
+            arguments: tuple = (self._array, self._kernels, self._row_ids()[support], alpha[support])
         else:
-            arguments = (self._array, self._kernels, alpha)
             function, length = compiled.quadratic_forms, len(alpha)
-
-        def share(start: int, stop: int) -> NDArray[np.float64]:
-            total = np.zeros(self.n_kernels)
-            function(*arguments, total, start, stop)
-            return total
-
-        return np.sum(over_rows(share, length, work=self.n_kernels * float(len(support)) ** 2), axis=0)
+            arguments = (self._array, self._kernels, alpha)
+        return self._total(
+            lambda total, start, stop: function(*arguments, total, start, stop), length, float(len(support)) ** 2
+        )
 
     def summed_forms(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
         """As ``inner_products`` with ``alpha alpha'``, on and below its diagonal: one pass however many columns."""
         from multikernel.compiled.entries import inner_products
 
-        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        alpha = self._check_alpha(alpha)
         self._require_square("summed_forms")
         support = support_of(alpha)
         part, ids = alpha[support], self._row_ids()[support]
 
-        def share(start: int, stop: int) -> NDArray[np.float64]:
-            total, spread = np.zeros(self.n_kernels), np.empty(self._array.shape[2])
+        def add(total: NDArray, start: int, stop: int) -> None:
+            spread = np.empty(self._array.shape[2])
             for first in range(start, stop, ROWS_AT_ONCE):
                 last = min(first + ROWS_AT_ONCE, stop)
                 W = part[first:last] @ part[:last].T
                 W[:, :first] *= 2.0  # stands for the entries above the diagonal, too
                 data = self._array, self._kernels, ids[first:last], ids[:last], W
                 inner_products(*data, total, spread, 0, last - first)
-            return total
 
-        return np.sum(over_rows(share, len(support), work=self.n_kernels * float(len(support)) ** 2), axis=0)
+        return self._total(add, len(support), float(len(support)) ** 2)
 
     def inner_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``Σ_il W_il K_j[i, l]`` for each kernel, shape (F,), given W of shape (rows, columns)."""
         from multikernel.compiled.entries import inner_products
 
-        columns = np.arange(self.shape[1]) if self._columns is None else self._columns
-        arguments = (self._array, self._kernels, self._row_ids(), columns, W)
+        arguments = (self._array, self._kernels, self._row_ids(), self._column_ids(), W)
+
+        def add(total: NDArray, start: int, stop: int) -> None:
+            inner_products(*arguments, total, np.empty(self._array.shape[2]), start, stop)
+
+        return self._total(add, len(self), float(W.size))
+
+    def _total(self, add: Callable[[NDArray, int, int], None], n_rows: int, n_entries: float) -> NDArray[np.float64]:
+        """Sum over ranges of rows, on all cores, of what ``add`` adds to a number for each kernel, shape (F,)."""
 
         def share(start: int, stop: int) -> NDArray[np.float64]:
             total = np.zeros(self.n_kernels)
-            inner_products(*arguments, total, np.empty(self._array.shape[2]), start, stop)
+            add(total, start, stop)
             return total
 
-        return np.sum(over_rows(share, len(self), work=self.n_kernels * float(W.size)), axis=0)
+        return np.sum(over_rows(share, n_rows, work=self.n_kernels * n_entries), axis=0)
 
     def _threaded(self, function, arguments: tuple, work: float) -> None:
         over_rows(lambda start, stop: function(*arguments, start, stop), self.shape[0], work=work)
@@ -285,7 +290,7 @@ class DenseStack(GramStack):
     def changed(self, step: Step) -> GramStack:
         if not self._owned and self.nbytes > self.memory:
             return super().changed(step)
-        known = self.symmetric or self._self_similarity is not None
+        known = self.knows_diagonal()
         similarity = self.diagonal().copy() if known else np.full((self.n_kernels, len(self)), np.nan)
         array = self._own()
 

@@ -105,11 +105,11 @@ class LowRankStack(GramStack):
         return total
 
     def apply(self, alpha: ArrayLike) -> NDArray[np.float64]:
-        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        alpha = self._check_alpha(alpha)
         return np.stack([left @ (right.T @ alpha) for left, right in zip(self.row_features, self.column_features)])
 
     def quadratic_forms(self, alpha: ArrayLike) -> NDArray[np.float64]:
-        alpha = self._check_alpha(alpha, self.shape[1], "columns")
+        alpha = self._check_alpha(alpha)
         self._require_square("quadratic_forms")
         return np.stack([((features.T @ alpha) ** 2).sum(axis=0) for features in self.row_features])
 

@@ -1,16 +1,19 @@
-"""Normalisation of kernels: fitted on training kernels, applied to test kernels with training statistics."""
+"""Normalisation of kernels: fitted on training kernels, applied to test kernels with training statistics.
+
+Where there is no room for normalised kernels, they are scaled and centred while they are read.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from multikernel.gram.base import GramStack
+from multikernel.gram.base import GramStack, compose, same_indices
 from multikernel.io.state import Each, Either, Only, Record, attributes, flags, reals
 
 logger = logging.getLogger(__name__)
@@ -37,7 +40,7 @@ _STATISTICS = Either(
     ),
 )
 
-Fitted = tuple[dict[str, NDArray], GramStack]
+Statistics = dict[str, NDArray]
 Steps = str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
 
 
@@ -87,17 +90,15 @@ class Normalization:
         """Learn the statistics of each step on a square training stack, and normalise it."""
         self.statistics_ = []
         for name, chosen in self._plan(stack.names):
-            statistics, stack = _FIT[name](stack, chosen, sample_weight)
-            self.statistics_.append({"step": np.array(name), "chosen": chosen, **statistics})
+            statistics = {"step": np.array(name), "chosen": chosen, **_FIT[name](stack, chosen, sample_weight)}
+            self.statistics_.append(statistics)
+            stack = _applied(stack, statistics)
         return stack
 
     def apply(self, stack: GramStack) -> GramStack:
         """Normalise a stack whose columns are the training samples, with the training statistics."""
         for statistics in self.statistics_:
-            if str(statistics["step"]) == "center":
-                stack = _center(stack, statistics)
-            else:
-                stack = _scale(stack, statistics)
+            stack = _applied(stack, statistics)
         return stack
 
     @property
@@ -144,46 +145,29 @@ def _shares(stack: GramStack, weight: NDArray | None) -> NDArray[np.float64]:
     return np.full(len(stack), 1.0 / len(stack)) if weight is None else weight / weight.sum()
 
 
-def _fit_center(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
+def _fit_center(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     before, shares = stack.diagonal(), _shares(stack, weight)
     means = stack.apply(shares)
-    statistics = {"columns": means, "grand": means @ shares, "chosen": chosen, "alive": np.ones(stack.n_kernels)}
-    if weight is not None:
-        statistics["shares"] = shares
-    centered = _center(stack, statistics)
+    grand = means @ shares
     # what rounding leaves of a constant kernel must not be blown up by a later step
+    after = (before - 2.0 * means + grand[:, None])[:, shares > 0.0]
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(before).max(axis=1, initial=0.0)
-    dead = chosen & (np.abs(centered.diagonal()[:, shares > 0.0]).max(axis=1, initial=0.0) <= rounding)
-    statistics["alive"] = np.where(dead, 0.0, 1.0)
-    return statistics, _with_zeros(centered, statistics["alive"])
+    dead = chosen & (np.abs(after).max(axis=1, initial=0.0) <= rounding)
+    statistics = {"columns": means, "grand": grand, "alive": np.where(dead, 0.0, 1.0)}
+    return statistics if weight is None else {**statistics, "shares": shares}
 
 
-def _center(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
-    shares = statistics.get("shares")
-    centered = stack.centered(statistics["columns"], statistics["grand"], statistics["chosen"], shares)
-    return _with_zeros(centered, statistics["alive"])
-
-
-def _with_zeros(stack: GramStack, alive: NDArray) -> GramStack:
-    """Set kernels to exact zero where ``alive`` is 0."""
-    if alive.all():
-        return stack
-    rows, columns, _ = stack.shape
-    return stack.scaled(np.repeat(alive[:, None], rows, axis=1), np.repeat(alive[:, None], columns, axis=1))
-
-
-def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
+def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     columns = np.where(chosen[:, None], _inverse_root(stack.diagonal()), 1.0)
-    statistics = {"columns": columns, "from_rows": np.array(True), "chosen": chosen}
-    return statistics, stack.scaled(columns, columns)
+    return {"columns": columns, "from_rows": np.array(True)}
 
 
-def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
+def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     total = len(stack) if weight is None else weight.sum()
-    return _fit_factor(stack, chosen, total * (stack.diagonal() @ _shares(stack, weight)))
+    return _factors(stack, chosen, total * (stack.diagonal() @ _shares(stack, weight)))
 
 
-def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Fitted:
+def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     shares = _shares(stack, weight)
     diagonal = stack.diagonal() @ shares
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(diagonal)
@@ -193,11 +177,11 @@ def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray |
         error /= np.maximum(np.maximum(diagonal - mean, rounding), np.finfo(float).tiny)
         sampled = bool((error <= ERROR).all())
     variance = diagonal - (mean if sampled else stack.quadratic_forms(shares))
-    statistics, scaled = _fit_factor(stack, chosen, np.where(variance <= rounding, 0.0, variance))
+    statistics = _factors(stack, chosen, np.where(variance <= rounding, 0.0, variance))
     if sampled:
         logger.info("variance of kernels from a sample of pairs: relative standard error %.2g", error.max())
         statistics["error"] = error
-    return statistics, scaled
+    return statistics
 
 
 def _sampled_mean(stack: GramStack, shares: NDArray) -> tuple[NDArray, NDArray]:
@@ -218,28 +202,34 @@ def _sampled_mean(stack: GramStack, shares: NDArray) -> tuple[NDArray, NDArray]:
     return between * np.mean(means, axis=0) + same, between * np.std(means, axis=0, ddof=1) / np.sqrt(DRAWS)
 
 
-def _fit_factor(stack: GramStack, chosen: NDArray[np.bool_], size: NDArray) -> Fitted:
+def _factors(stack: GramStack, chosen: NDArray[np.bool_], size: NDArray) -> Statistics:
     """Divide each kernel by its ``size``; the factor is split evenly between rows and columns."""
     factor = np.where(chosen, _inverse_root(size), 1.0)
     columns = np.repeat(factor[:, None], len(stack), axis=1)
-    statistics = {"columns": columns, "from_rows": np.array(False), "factor": factor, "chosen": chosen}
-    return statistics, stack.scaled(columns, columns)
+    return {"columns": columns, "from_rows": np.array(False), "factor": factor}
 
 
-def _scale(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
-    if statistics["from_rows"]:
-        try:
-            diagonal = stack.diagonal()
-        except ValueError:
-            raise ValueError(
-                'normalize="cosine" needs k(x, x) of new samples, which a precomputed test kernel does not hold. '
-                "For cross-validation pass gram_stack(K), whose slices know it; for new samples pass "
-                "DenseStack(K, symmetric=False, self_similarity=...), or normalise both kernels before fitting."
-            ) from None
-        rows = np.where(statistics["chosen"][:, None], _inverse_root(diagonal), 1.0)
+def _applied(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
+    """The stack after one step, given its statistics."""
+    n_rows, n_columns, _ = stack.shape
+    chosen, columns = statistics["chosen"], statistics["columns"]
+    if str(statistics["step"]) == "center":
+        stack = stack.centered(columns, statistics["grand"], chosen, statistics.get("shares"))
+        alive = statistics["alive"][:, None]
+        if alive.all():
+            return stack
+        rows, columns = np.repeat(alive, n_rows, axis=1), np.repeat(alive, n_columns, axis=1)  # exact zeros
+    elif not statistics["from_rows"]:
+        rows = np.repeat(statistics["factor"][:, None], n_rows, axis=1)
+    elif stack.knows_diagonal():
+        rows = np.where(chosen[:, None], _inverse_root(stack.diagonal()), 1.0)
     else:
-        rows = np.repeat(statistics["factor"][:, None], stack.shape[0], axis=1)
-    return stack.scaled(rows, statistics["columns"])
+        raise ValueError(
+            'normalize="cosine" needs k(x, x) of new samples, which a precomputed test kernel does not hold. '
+            "For cross-validation pass gram_stack(K), whose slices know it; for new samples pass "
+            "DenseStack(K, symmetric=False, self_similarity=...), or normalise both kernels before fitting."
+        )
+    return stack.scaled(rows, columns)
 
 
 def _inverse_root(values: NDArray) -> NDArray:
@@ -249,3 +239,129 @@ def _inverse_root(values: NDArray) -> NDArray:
 
 
 _FIT = {"center": _fit_center, "cosine": _fit_cosine, "trace": _fit_trace, "variance": _fit_variance}
+
+
+class Step(Protocol):
+    """A change of blocks of rows as they are read."""
+
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        """Change a block (F, b, columns) of the given rows, and the self-similarities of those rows, in place."""
+
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Step:
+        """The same on some rows and kernels, and columns if an entry does not depend on others."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Row factors (F, rows) and column factors (F, columns)."""
+
+    row_factors: NDArray
+    column_factors: NDArray
+
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        for matrix, row_factors, column_factors in zip(block, self.row_factors[:, rows], self.column_factors):
+            matrix *= row_factors[:, None].astype(block.dtype)
+            matrix *= column_factors[None, :].astype(block.dtype)
+        self.rescale(self_similarity, rows)
+
+    def rescale(self, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        """Change the self-similarities of the given rows, in place."""
+        self_similarity *= self.row_factors[:, rows] ** 2
+
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Scaling:
+        return Scaling(self.row_factors[kernels][:, rows], self.column_factors[kernels][:, columns])
+
+
+@dataclass(frozen=True)
+class Centring:
+    """Column means (F, columns), grand means (F,), which kernels to centre (F,), and the columns' shares in means.
+
+    The centre in feature space is the mean of the column samples, which must all be there: the mean over a row of a
+    block is the inner product of its sample with that mean.
+    """
+
+    column_means: NDArray
+    grand_means: NDArray
+    chosen: NDArray
+    shares: NDArray | None = None
+
+    def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
+        for k in np.flatnonzero(self.chosen):
+            shares = self.shares
+            row_means = block[k].mean(axis=1, dtype=np.float64) if shares is None else block[k] @ shares
+            block[k] -= row_means[:, None].astype(block.dtype)
+            block[k] -= (self.column_means[k] - self.grand_means[k])[None, :].astype(block.dtype)
+            self_similarity[k] += self.grand_means[k] - 2.0 * row_means
+
+    def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Centring:
+        # row means are those of the block itself, with all its columns
+        return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels], self.shares)
+
+
+class BlockwiseStack(GramStack):
+    """A stack that is normalised while it is read: for kernels that are too large to be stored normalised.
+
+    A centred row depends on all its columns, so columns are chosen after the steps have been applied; where all
+    steps are scalings, before: nothing else is computed.
+    """
+
+    def __init__(self, base: GramStack, steps: tuple[Step, ...] = ()):
+        self._base = base
+        self._steps = steps
+        self.by_entry = base.by_entry and self._scalings() is not None
+        self._columns: NDArray | None = None
+        self._similarity: NDArray | None = None
+        self.names, self.shape, self.dtype, self.symmetric = base.names, base.shape, base.dtype, base.symmetric
+
+    def _normalised(self, indices: NDArray) -> tuple[NDArray, NDArray]:
+        block = self._base.rows(indices)
+        if self._similarity is None:  # once for all blocks: a lazy stack computes it from all samples
+            unknown = np.full((self._base.n_kernels, len(self._base)), np.nan)
+            self._similarity = self._base.diagonal() if self.knows_diagonal() else unknown
+        similarity = self._similarity[:, indices]
+        for step in self._steps:
+            step.apply(block, similarity, indices)
+        return block, similarity
+
+    def _scalings(self) -> list[Scaling] | None:
+        """The steps, if all of them change an entry without looking at others in its row."""
+        scalings = [step for step in self._steps if isinstance(step, Scaling)]
+        return scalings if len(scalings) == len(self._steps) else None
+
+    def rows(self, indices: ArrayLike) -> NDArray:
+        block, _ = self._normalised(np.asarray(indices))
+        return block if self._columns is None else block[:, :, self._columns]
+
+    def knows_diagonal(self) -> bool:
+        return self._base.knows_diagonal()
+
+    def diagonal(self) -> NDArray[np.float64]:
+        similarity = self._base.diagonal().astype(np.float64)
+        if (scalings := self._scalings()) is not None:  # no row need be read
+            for step in scalings:
+                step.rescale(similarity, slice(None))
+            return similarity
+        return np.concatenate([self._normalised(rows)[1] for rows in self._base.row_blocks()], axis=1)
+
+    def take(self, rows=None, columns=None, kernels=None) -> BlockwiseStack:
+        some_rows = slice(None) if rows is None else np.asarray(rows, dtype=np.intp)
+        some_kernels = slice(None) if kernels is None else np.asarray(kernels, dtype=np.intp)
+        if columns is not None and self._columns is None and self._scalings() is not None:
+            some_columns = np.asarray(columns, dtype=np.intp)
+            steps = tuple(step.take(some_rows, some_kernels, some_columns) for step in self._steps)
+            return BlockwiseStack(self._base.take(rows=rows, columns=some_columns, kernels=kernels), steps)
+        steps = tuple(step.take(some_rows, some_kernels, slice(None)) for step in self._steps)
+        view = BlockwiseStack(self._base.take(rows=rows, kernels=kernels), steps)
+        view._columns = compose(self._columns, columns, self.shape[1])
+        n_columns = self.shape[1] if columns is None else len(np.asarray(columns))
+        view.shape = (view.shape[0], n_columns, view.shape[2])
+        view.symmetric = self.symmetric and same_indices(rows, columns)
+        return view
+
+    def changed(self, step: Step) -> BlockwiseStack:
+        if self._columns is not None:
+            return BlockwiseStack(self, (step,))
+        return BlockwiseStack(self._base, (*self._steps, step))
+
+    def _storage(self) -> str:
+        return f"normalised on the fly from {self._base!r}"
