@@ -26,19 +26,11 @@ def rounding_tolerance(dtype: np.dtype) -> float:
 
 
 def check_training_stack(stack: GramStack, psd: str = "raise") -> GramStack:
-    """Check that a stack is square, finite, symmetric and, cheaply, positive semi-definite.
+    """Check that a training stack is square, finite, symmetric and, with ``psd="raise"``, positive semi-definite.
 
-    The cheap check looks at all entries (``|K_ij|² <= K_ii K_jj``) and factorises each matrix on at most 200
-    samples: it finds what an ordinary indefinite kernel does wrong, and costs one pass over the matrices. Of stacks
-    that are not stored only those samples are looked at, and only with ``psd="raise"``.
-
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels.
-    psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite. With "clip" it is left to the caller,
-        who drops the negative part, and this function checks the rest only.
+    Definiteness is judged cheaply: by all entries (``|K_ij|² <= K_ii K_jj``) and by factorising each matrix on at
+    most 200 samples, which finds what an ordinary indefinite kernel does wrong. Of stacks that are not stored only
+    those samples are looked at.
     """
     if psd not in PSD_CHOICES:
         raise ValueError(f"psd={psd!r} is not one of {', '.join(map(repr, PSD_CHOICES))}.")
@@ -194,25 +186,10 @@ def _raise_not_psd(matrix: NDArray, label: str, tolerance: float, advice: str) -
 def check_test_stack(
     stack: GramStack, n_train: int, names: Sequence[str], largest: NDArray, unit: NDArray[np.bool_]
 ) -> GramStack:
-    """Check that a rectangular stack matches the training kernels: their names, samples and scale.
+    """Check that a rectangular stack matches the training kernels, and put its kernels in the order of ``names``.
 
-    Parameters
-    ----------
-    stack : GramStack
-        Kernels between new samples (rows) and training samples (columns).
-    n_train : int
-        Number of training samples.
-    names : sequence of str
-        Names of the training kernels.
-    largest : ndarray of shape (F,)
-        Largest diagonal entry of each training kernel.
-    unit : ndarray of bool, shape (F,)
-        Which training kernels have the same value all along their diagonal: no entry can be larger.
-
-    Returns
-    -------
-    GramStack
-        The kernels in the order of ``names``.
+    ``largest`` is the largest diagonal entry of each training kernel, and ``unit`` says which of them have the same
+    value all along their diagonal: no entry can be larger.
     """
     stack = match_names(stack, names)
     n_rows, n_columns, _ = stack.shape
@@ -235,10 +212,8 @@ def match_names(stack: GramStack, names: Sequence[str]) -> GramStack:
             f"the test kernel has {stack.n_kernels} kernels, but the model was trained on {len(names)}: pass all of "
             "them, in the same order."
         )
-    given = list(stack.names)
-    if given == list(names) or given == list(kernel_names(None, len(given))):
-        return stack
-    if list(names) == list(kernel_names(None, len(names))):
+    given, unnamed = list(stack.names), list(kernel_names(None, len(names)))
+    if given in (list(names), unnamed) or list(names) == unnamed:
         return stack
     if set(given) != set(names):
         raise ValueError(
@@ -277,10 +252,9 @@ def _largest_entries(stack: GramStack) -> NDArray[np.float64]:
 
 
 def fit_clip(stack: GramStack) -> tuple[dict[int, NDArray], GramStack]:
-    """Project each training kernel on its non-negative eigenvalues.
+    """Drop the negative part of each training kernel; costs an eigen-decomposition per kernel.
 
-    Returns the eigenvectors (n, r) that were projected out of each kernel that had some, by position, and the
-    clipped stack. Costs an eigen-decomposition a kernel.
+    Returns the eigenvectors (n, r) that were projected out of each kernel that had some, by position, and the stack.
     """
     if not stack.stored:
         raise ValueError(

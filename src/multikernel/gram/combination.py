@@ -30,11 +30,9 @@ class WeightedSum:
     out: NDArray | None = None  # memory to use if it is of the right size
 
     def combine(self, stack: GramStack) -> NDArray:
-        """The combined kernel, shape (rows, columns)."""
         return stack.combine(self.weights, self.dtype, self.out)
 
     def diagonal(self, stack: GramStack) -> NDArray[np.float64]:
-        """Its diagonal, shape (rows,)."""
         return self.weights @ stack.diagonal()
 
 
@@ -51,7 +49,6 @@ class GeometricMean:
     """
 
     def combine(self, stack: GramStack) -> NDArray:
-        """The combined kernel, shape (rows, columns)."""
         out = np.empty(stack.shape[:2], dtype=stack.dtype)
         with np.errstate(divide="ignore"):  # a zero entry makes the product zero: exp(-inf)
             for indices, block in stack.blocks():
@@ -60,7 +57,6 @@ class GeometricMean:
         return out
 
     def diagonal(self, stack: GramStack) -> NDArray[np.float64]:
-        """Its diagonal, shape (rows,)."""
         with np.errstate(divide="ignore"):
             return np.exp(np.log(stack.diagonal()).mean(axis=0))
 
@@ -83,7 +79,7 @@ def _forgive_rounding(block: NDArray, rows: NDArray, names: tuple[str, ...]) -> 
 
 
 class CombinedKernel:
-    """The combined kernel of a stack, computed where it is read: for kernels that do not fit in memory.
+    """The combined kernel of a stack, computed where it is read, for kernels that do not fit in memory.
 
     It has the methods of :class:`multikernel.svm.quadratic_program.KernelOperator`.
     """
@@ -93,15 +89,12 @@ class CombinedKernel:
         self.shape = (stack.shape[0], stack.shape[1])
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Diagonal, shape (n,)."""
         return self.combination.diagonal(self.stack)
 
     def submatrix(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray:
-        """Block K[rows][:, columns]."""
         return self.combination.combine(self.stack.take(rows, columns))
 
     def matvec(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
-        """K @ alpha, reading only the columns where alpha is not zero."""
         return combined_scores(self.stack, self.combination, alpha)
 
 
@@ -124,8 +117,7 @@ def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArr
 
     The other half is for the stack itself (a lazy one has its cache there).
     """
-    memory //= 2
     itemsize = np.dtype(getattr(combination, "dtype", None) or stack.dtype).itemsize
-    if stack.shape[0] * stack.shape[1] * itemsize <= memory:
+    if stack.shape[0] * stack.shape[1] * itemsize <= memory // 2:
         return combination.combine(stack)
     return CombinedKernel(stack, combination)
