@@ -291,7 +291,7 @@ def test_a_fit_shows_progress_from_the_first_second(run, flowers, monkeypatch):
         (["compre"], "invalid choice"),
         (["compare", "--methods", "averagee"], "there is no method 'averagee'; did you mean 'average'?"),
         (["compare", "--kernels", "rbff", "--data", "flowers.csv"], "there is no kernel 'rbff'; did you mean 'rbf'?"),
-        (["compare", "--cv", "1"], "1 is too small: give at least 2"),
+        (["compare", "--cv", "1"], "'1' is not a whole number of at least 2"),
         (["compare", "--cv", "x"], "'x' is not a whole number"),
         (["compare", "--test-size", "2"], "not a share between 0 and 1"),
         (["compare", "-C", "1,-1"], "positive numbers separated by commas"),
@@ -422,7 +422,7 @@ def test_unexpected_errors_are_one_line_unless_the_traceback_is_asked_for(run, f
     def fail(*arguments, **options):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("multikernel.compare.compare", fail)
+    monkeypatch.setattr("multikernel.cli.comparing.compare", fail)
     code, _, err = run("compare", "-d", flowers, "-t", "species")
     assert code == 1
     assert "multikernel: error: ZeroDivisionError: a mistake of ours" in err

@@ -16,7 +16,7 @@ from multikernel.compare import Comparison, KernelResult, MethodResult, compare
 from multikernel.compare.memory import can_measure, peak_memory
 from multikernel.compare.results import spread
 from multikernel.compare.scores import balanced_accuracy, roc_auc
-from multikernel.compare.table import cells, parameters, seconds, size, text_table
+from multikernel.compare.table import cells, parameters, seconds, text_table
 from multikernel.datasets import make_views
 from multikernel.estimators import registry
 from multikernel.io.files import DataError
@@ -320,11 +320,6 @@ def test_spread_is_the_standard_deviation_over_splits_or_the_error_of_a_share():
 )
 def test_durations_have_a_fitting_unit(value, text):
     assert seconds(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.0, "0 B"), (1500, "1.5 kB"), (48e6, "48 MB"), (2.5e9, "2.5 GB")])
-def test_sizes_have_a_fitting_unit(value, text):
-    assert size(value) == text
 
 
 def test_parameters_show_one_value_or_their_range():

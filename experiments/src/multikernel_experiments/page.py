@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from multikernel.compare.table import seconds
 from multikernel.report.figures import weights_figure
-from multikernel.report.markup import Html, el
-from multikernel.report.shell import header, whole_page
+from multikernel.report.markup import Html, el, header, repeat, section, table, whole_page
 from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Verdict
 from multikernel_experiments.remarks import about_times, remarks
 from multikernel_experiments.results import Results
@@ -39,7 +38,7 @@ def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
     sections = [
         _banner(results),
         _verdicts(protocol.claims(results)),
-        [_table(results, title, table) for title, table in tables(results)],
+        [_table(results, title, found) for title, found in tables(results)],
         [_figure(name, caption, image) for name, (caption, image) in figures.items()],
         weights_figure(results.comparison(protocol.settings[0])) if len(protocol.settings) == 1 else None,
         _notes(results),
@@ -81,16 +80,15 @@ def _verdicts(verdicts: list[Verdict]) -> Html | None:
         )
         for v in verdicts
     ]
-    return el("section", el("h2", "Claims"), el("ul", items, class_="verdicts"))
+    return section("Claims", el("ul", items, class_="verdicts"))
 
 
-def _table(results: Results, title: str, table: Table) -> Html:
-    heads, rows = table
+def _table(results: Results, title: str, found: Table) -> Html:
+    heads, rows = found
     many = len(results.protocol.settings) > 1
     marked = many and title.startswith(results.protocol.metric.capitalize())
     published = bool(results.protocol.published_row) and not results.stand_in
     extra = bool(results.protocol.mean_row) + published if marked else 0
-    head = el("tr", [el("th", text, scope="col") for text in heads])
     body = []
     for k, row in enumerate(rows):
         top = _largest(row[1:]) if marked else None
@@ -101,9 +99,7 @@ def _table(results: Results, title: str, table: Table) -> Html:
         last = "last" if extra and k >= len(rows) - extra else None
         body.append(el("tr", el("th", row[0], scope="row"), entries, class_=last))
     kind = "results experiment" + (" many" if many else "")
-    content = el("table", el("thead", head), el("tbody", body), class_=kind)
-    scroll = el("div", content, class_="scroll", tabindex="0", role="region", aria_label=title)
-    return el("section", el("h2", title), scroll)
+    return section(title, table(heads, body, scroll=title, class_=kind))
 
 
 def _largest(row: list[str]) -> str | None:
@@ -116,7 +112,7 @@ def _figure(name: str, caption: str, image: bytes) -> Html:
     title = name.replace("_", " ").capitalize()
     source = "data:image/png;base64," + base64.b64encode(image).decode()
     image_element = el("img", class_="plot", src=source, alt=caption)
-    return el("section", el("h2", title), el("figure", image_element, el("figcaption", caption)))
+    return section(title, el("figure", image_element, el("figcaption", caption)))
 
 
 def _notes(results: Results) -> Html | None:
@@ -128,20 +124,12 @@ def _notes(results: Results) -> Html | None:
         return None
     shown = [el("li", note) for note in list(notes)[:20]]
     more = [el("li", f"and {len(notes) - 20} more")] if len(notes) > 20 else []
-    return el("section", el("h2", "Warnings"), el("ul", shown, more, class_="notes"))
+    return section("Warnings", el("ul", shown, more, class_="notes"))
 
 
 def _repeat(results: Results) -> Html:
-    versions = [
-        el("div", el("dt", name), el("dd", value)) for name, value in {**results.machine, **results.versions}.items()
-    ]
     spent = sum(record["seconds"] for record in results.cells.values())
     when = results.started.replace("T", " ")
-    return el(
-        "section",
-        el("h2", "Repeat this"),
-        el("pre", el("code", results.command)) if results.command else None,
-        el("p", f"Run on {when}; its {len(results.cells)} cells took {seconds(spent)} in all, validation included."),
-        el("p", about_times(results)) if results.cores() else None,
-        el("dl", versions, class_="versions"),
-    )
+    about = [f"Run on {when}; its {len(results.cells)} cells took {seconds(spent)} in all, validation included."]
+    about += [about_times(results)] if results.cores() else []
+    return repeat(results.command, about, {**results.machine, **results.versions})

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multikernel.compare.interruption import Interruption
+from multikernel.compare.trial import Interruption
 from multikernel.datasets import data_home
 from multikernel.io.files import DataError, atomic_write, write_text
 from multikernel_experiments.archives import Archives

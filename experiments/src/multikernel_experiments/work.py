@@ -11,8 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from multikernel.compare.interruption import Interruption
 from multikernel.compare.results import MethodResult
+from multikernel.compare.trial import Interruption
 from multikernel_experiments.archives import Archives, MissingArray
 from multikernel_experiments.cells import Cells
 from multikernel_experiments.fitting import run_course, run_entry

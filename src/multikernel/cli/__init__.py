@@ -19,8 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 1: the data, a file or all methods failed. 2: the command itself is wrong. 130: interrupted.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = build_parser()
-    options, unknown = parser.parse_known_args(arguments)
+    options, unknown = build_parser().parse_known_args(arguments)
     if unknown and options.run is not missing:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     options.command_line = arguments
@@ -44,23 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
+        from multikernel.compare.trial import in_words
+
         if options.traceback:
             raise
-        _complain(_in_words(error))
+        print(f"multikernel: error: {in_words(error)}", file=sys.stderr)
         return 1
-
-
-def _in_words(error: Exception) -> str:
-    """What went wrong: errors about data and files explain themselves, others say what they are."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
 
 
 def _remark(message: object, *_where: object) -> None:
     """Show a warning without the line of the program that it arose at."""
     print(f"multikernel: warning: {message}", file=sys.stderr)
-
-
-def _complain(error: object) -> None:
-    print(f"multikernel: error: {error}", file=sys.stderr)

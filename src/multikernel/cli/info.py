@@ -9,70 +9,53 @@ from typing import Any
 
 import numpy as np
 
+from multikernel.cli.models import steps_of_model
+from multikernel.cli.task import FAMILIES
 from multikernel.compare.results import finite
+from multikernel.compare.trial import relative_gap, weight_shares
+from multikernel.estimators.registry import available
+from multikernel.io.models import load, read_manifest
+from multikernel.io.tables import read_table
+from multikernel.io.tables.formats import READERS
+from multikernel.io.versions import all_versions
 
 
 def run_info(options: argparse.Namespace) -> int:
     """Describe a model, a data file, or the installation."""
-    from multikernel.io.tables.formats import READERS
-
     if options.file is None:
-        facts = _installation()
+        methods = {name: method.title for name, method in available().items()}
+        facts = {"versions": all_versions(), "methods": methods, "kernels": ", ".join(FAMILIES)}
     elif Path(options.file).suffix.lower() in READERS:
-        facts = _data(options.file)
+        table = read_table(options.file)
+        blocks = {name: _block(block) for name, block in table.blocks.items()}
+        facts = {"file": options.file, "arrays" if table.is_archive else "columns": blocks}
     else:
         facts = _model(options.file)
-    if options.json:
-        print(json.dumps(finite(facts), indent=1, allow_nan=False, ensure_ascii=False))
-    else:
-        print(_text(facts))
+    print(json.dumps(finite(facts), indent=1, allow_nan=False, ensure_ascii=False) if options.json else _text(facts))
     return 0
 
 
-def _installation() -> dict[str, Any]:
-    import multikernel.estimators  # noqa: F401 (methods register themselves)
-    from multikernel.cli.task import family_names
-    from multikernel.estimators.registry import available
-    from multikernel.io.versions import all_versions
-
-    return {
-        "versions": all_versions(),
-        "methods": {name: method.title for name, method in available().items()},
-        "kernels": ", ".join(family_names()),
-    }
-
-
-def _data(path: str) -> dict[str, Any]:
-    from multikernel.io.tables import read_table
-
-    table = read_table(path)
-    blocks = {}
-    for name, block in table.blocks.items():
-        if block.dtype.kind in "OUS":
-            values = np.unique(block.astype(str))
-            examples = ", ".join(values[:4]) + (" …" if len(values) > 4 else "")
-            blocks[name] = f"text {block.shape}, {len(values)} values: {examples}"
-        elif block.dtype.kind not in "biuf" or not block.size:
-            blocks[name] = f"{block.dtype} {block.shape}"
-        else:
-            missing = int((~np.isfinite(block)).sum()) if block.dtype.kind == "f" else 0
-            low, high = (np.nanmin(block), np.nanmax(block)) if missing < block.size else (np.nan, np.nan)
-            lack = f", {missing} missing" if missing else ""
-            blocks[name] = f"{block.dtype} {block.shape}, from {low:g} to {high:g}{lack}"
-    return {"file": path, "arrays" if table.is_archive else "columns": blocks}
+def _block(block: np.ndarray) -> str:
+    """What is in a column, or an array."""
+    if block.dtype.kind in "OUS":
+        values = np.unique(block.astype(str))
+        examples = ", ".join(values[:4]) + (" …" if len(values) > 4 else "")
+        return f"text {block.shape}, {len(values)} values: {examples}"
+    if block.dtype.kind not in "biuf" or not block.size:
+        return f"{block.dtype} {block.shape}"
+    missing = int((~np.isfinite(block)).sum()) if block.dtype.kind == "f" else 0
+    low, high = (np.nanmin(block), np.nanmax(block)) if missing < block.size else (np.nan, np.nan)
+    lack = f", {missing} missing" if missing else ""
+    return f"{block.dtype} {block.shape}, from {low:g} to {high:g}{lack}"
 
 
 def _model(path: str) -> dict[str, Any]:
-    from multikernel.cli.models import steps_of_model
-    from multikernel.compare.trial import relative_gap, weight_shares
-    from multikernel.io.models import load, read_manifest
-
     manifest = read_manifest(path)
-    *transformers, model = steps_of_model(load(path))
-    names, shares = manifest["metadata"].get("kernel_names") or list(model.kernel_names_), weight_shares(model)
-    facts: dict[str, Any] = {
+    steps = steps_of_model(load(path))
+    model, metadata = steps[-1], manifest["metadata"]
+    return {
         "file": path,
-        "class": ", ".join(type(step).__name__ for step in (*transformers, model)),
+        "class": ", ".join(type(step).__name__ for step in steps),
         "format": manifest["format"],
         "written by": manifest["versions"],
         "parameters": {
@@ -82,10 +65,9 @@ def _model(path: str) -> dict[str, Any]:
         },
         **({"classes": [str(label) for label in model.classes_]} if hasattr(model, "classes_") else {}),
         "relative gap": relative_gap(model),
-        "share of each kernel": dict(zip(names, shares)),
+        "share of each kernel": dict(zip(metadata.get("kernel_names") or model.kernel_names_, weight_shares(model))),
+        **{key: value for key, value in metadata.items() if value},
     }
-    facts.update({key: value for key, value in manifest["metadata"].items() if value})
-    return facts
 
 
 def _text(facts: dict[str, Any]) -> str:

@@ -9,113 +9,92 @@ import sys
 import warnings
 from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
+from multikernel import SVRGMKLRegressor
 from multikernel.cli.parser import UsageError, known_names
-from multikernel.io.files import DataError
-
-if TYPE_CHECKING:
-    from multikernel.cli.task import CommandTask
-    from multikernel.compare.tuning import Choice
-    from multikernel.estimators.registry import Method
-    from multikernel.io.tables import Table
+from multikernel.cli.progress import ProgressBar
+from multikernel.cli.task import CommandTask, begin, check_outputs, say
+from multikernel.compare.scores import METRICS, r_squared
+from multikernel.compare.stacks import make_scaler
+from multikernel.compare.trial import Interruption
+from multikernel.compare.tuning import Choice, candidates, choose, configured, inner_folds, n_fits
+from multikernel.estimators.registry import Method, available
+from multikernel.gram import DenseStack, gram_stack
+from multikernel.io.files import DataError, write_text
+from multikernel.io.models import load, read_manifest, save
+from multikernel.io.tables import Table, read_features, read_tables, read_test_kernels
+from multikernel.io.tables.dataset import labels_if_present
+from multikernel.io.tables.precomputed import self_similarities
 
 
 def run_fit(options: argparse.Namespace) -> int:
     """Choose parameters, fit on all samples, write the model."""
-    from multikernel.cli.progress import ProgressBar
-    from multikernel.cli.task import check_outputs, grid_of, memory_of, read_task, scale_remarks, steps_of
-    from multikernel.compare.interruption import Interruption
-    from multikernel.compare.stacks import make_scaler
-    from multikernel.io.models import save
-
     method = _method(options)
-    grid, steps, memory = grid_of(options), steps_of(options), memory_of(options)
-    check_outputs({"--output": options.output}, {"--data": options.data})
-    task = read_task(options)
-    say = _remarks(options.quiet)
-    say(f"{task.name}: {task.description}")
-    for remark in [] if options.quiet else scale_remarks(task, steps):
-        say(remark)
+    task = begin(options)
+    how = task.preparation
     with Interruption() as interruption:
-        prepared = {"psd": options.psd, "memory": memory, "normalize": steps}
-        choice = _tuned(method, task, grid, prepared, options)
+        choice = _tuned(method, task, options)
         interruption.check()
         if choice.score is not None:
             shown = ", ".join(f"{name}={value:g}" for name, value in choice.parameters.items())
-            score = _score_text(choice.score, "R²" if options.regression else options.scoring)
-            say(f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
-        fixed = {name: value for name, value in prepared.items() if value is not None}
-        model = method.make(task.kernels, **fixed, **choice.parameters)
-        scaler = make_scaler(task.scale)
+            percent = f"{options.scoring.replace('_', ' ')} {100 * choice.score:.1f} %"
+            score = f"R² {choice.score:.3f}" if options.regression else percent
+            say(options, f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
+        given = {"psd": how.psd, "memory": how.memory, "normalize": how.normalize}
+        fixed = {name: value for name, value in given.items() if value is not None}
+        model: Any = method.make(how.kernels, **fixed, **choice.parameters)
+        scaler = make_scaler(how.scale)
         if scaler is not None:
-            from sklearn.pipeline import Pipeline
-
             model = Pipeline([("scale", scaler), ("model", model)])
         with warnings.catch_warnings(), ProgressBar(options.quiet, f"fitting {method.title}"):
             warnings.filterwarnings("ignore", "columns of kernel", UserWarning)  # remarked on above
             model.fit(task.X, task.y)
         interruption.check()  # a fit that was interrupted returns what it has: not to be kept as a model
     save(model, options.output, metadata=_metadata(method, task, options))
-    score = _success(model.predict(_known_samples(task)), task.y, options.regression)
-    say(f"{method.title} fitted on {len(task.y)} samples; on these, {score}")
-    say(f"model: {options.output}")
+    # a square Gram stack of kernels knows k(x, x) of the training samples, an array does not
+    known = gram_stack(task.X, psd="ignore") if how.precomputed else task.X
+    score = _success(model.predict(known), task.y, options.regression)
+    say(options, f"{method.title} fitted on {len(task.y)} samples; on these, {score}")
+    say(options, f"model: {options.output}")
     return 0
 
 
 def _method(options: argparse.Namespace) -> Method:
     """The method to fit, with what the options say about it."""
-    from multikernel.compare.scores import METRICS
-    from multikernel.compare.tuning import configured
-    from multikernel.estimators.registry import Method, available
-
     if options.regression:
         for option in ("method", "scoring", "class_weight"):
             if option in getattr(options, "given", ()):
                 raise UsageError(
                     f"--{option.replace('_', '-')} is for classification: leave it out with --regression"
                 )
-        from multikernel import SVRGMKLRegressor
-
         grid = {"C": (0.1, 1.0, 10.0, 100.0)}
         method = Method("svrg-regression", "SVRG-MKL regression", SVRGMKLRegressor, grid=grid)
         return configured(method, max_time=options.max_time)
-    known = available()
-    names = known_names("average" if options.method is None else options.method, list(known), "method")
+    names = known_names(options.method, list(available()), "method")
     if len(names) > 1:
         raise UsageError(f"--method {options.method}: fit takes one method; use compare to run several")
     score = None if options.scoring == "accuracy" else METRICS[options.scoring]
     settings = {"class_weight": options.class_weight, "max_time": options.max_time, "scoring": score}
-    return configured(known[names[0]], **settings)
+    return configured(available()[names[0]], **settings)
 
 
-def _tuned(
-    method: Method, task: CommandTask, grid: Any, prepared: Mapping[str, Any], options: argparse.Namespace
-) -> Choice:
-    """Parameters chosen by validation on folds of all samples; ``prepared`` says how kernels are."""
-    from multikernel.cli.progress import ProgressBar
-    from multikernel.compare.scores import METRICS, r_squared
-    from multikernel.compare.stacks import training_stack
-    from multikernel.compare.tuning import Choice, candidates, choose, inner_folds, n_fits
-    from multikernel.gram import gram_stack
-
-    tried = candidates(method, grid)
+def _tuned(method: Method, task: CommandTask, options: argparse.Namespace) -> Choice:
+    """Parameters chosen by validation on folds of all samples."""
+    tried = candidates(method, task.grid)
     if len(tried) == 1:
         return Choice(tried[0])
-    X: Any = task.X
     folds = inner_folds(task.y, options.inner_cv, options.seed, regression=options.regression)
     score = r_squared if options.regression else METRICS[options.scoring]
     what, total, done = "choosing parameters", n_fits(method, len(tried), len(folds)) - 1, count(1)
     with ProgressBar(options.quiet, what, total) as progress:
-        if isinstance(task.kernels, str):
-            checks = "raise" if options.psd == "raise" else "ignore"
-            X = gram_stack(X, memory=prepared["memory"], psd=checks)
-        stack = training_stack(X, task.kernels, scale=task.scale, **prepared)
-        return choose(
-            method, tried, stack, task.y, folds, step=lambda: progress(what, next(done), total), score=score
-        )
+        stack, _ = task.preparation.stacks(task.preparation.checked(task.X), np.arange(len(task.y)))
+        return choose(method, tried, stack, task.y, folds, lambda: progress(what, next(done), total), score)
 
 
 def _metadata(method: Method, task: CommandTask, options: argparse.Namespace) -> dict[str, Any]:
@@ -138,27 +117,23 @@ def _metadata(method: Method, task: CommandTask, options: argparse.Namespace) ->
 
 def run_predict(options: argparse.Namespace) -> int:
     """Predict, write a csv file or print it, report accuracy where labels are known."""
-    from multikernel.cli.task import check_outputs
-    from multikernel.io.files import write_text
-    from multikernel.io.models import load, read_manifest
-
-    check_outputs({"--output": options.output}, {"MODEL": [options.model], "--data": options.data})
+    check_outputs(options)
     metadata = read_manifest(options.model)["metadata"]
     model = load(options.model)
     table = _read_new(options, metadata)
     X = _new_samples(model, metadata, table)
     labels = model.predict(X)
     ids = {options.id or metadata.get("id"): table.ids} if table.ids else {}
-    columns = {**ids, "prediction": labels, **_extra_columns(model, X, options)}
-    say = _remarks(options.quiet)
+    text = _csv({**ids, "prediction": labels, **_extra_columns(model, X, options)})
     if options.output:
-        write_text(options.output, _csv(columns))
-        say(f"predictions of {len(labels)} samples: {options.output}")
+        write_text(options.output, text)
+        say(options, f"predictions of {len(labels)} samples: {options.output}")
     else:
-        sys.stdout.write(_csv(columns))
-    y = _known_labels(table, metadata, len(labels))
+        sys.stdout.write(text)
+    target, regression = metadata.get("target"), bool(metadata.get("regression"))
+    y = labels_if_present(table, target, len(labels), regression=regression) if target else None
     if y is not None:
-        say(_success(labels, y, bool(metadata.get("regression"))))
+        say(options, _success(labels, y, regression))
     return 0
 
 
@@ -170,33 +145,14 @@ def steps_of_model(model: Any) -> list[Any]:
 def _success(predicted: np.ndarray, y: np.ndarray, regression: bool) -> str:
     """How good predictions are, in few words."""
     if regression:
-        error = float(np.sqrt(np.mean((predicted - y) ** 2)))
-        return f"R² {1.0 - error**2 / max(float(np.var(y)), 1e-300):.3f}, root mean square error {error:.4g}"
+        error = np.sqrt(np.mean((predicted - y) ** 2))
+        return f"R² {r2_score(y, predicted):.3f}, root mean square error {error:.4g}"
     right = int(np.sum(predicted.astype(str) == y.astype(str)))
     return f"accuracy {100 * right / len(y):.1f} % ({right} of {len(y)} samples)"
 
 
-def _score_text(score: float, name: str) -> str:
-    """A score of validation with its name."""
-    return f"R² {score:.3f}" if name == "R²" else f"{name.replace('_', ' ')} {100 * score:.1f} %"
-
-
-def _known_samples(task: CommandTask) -> Any:
-    """The training samples as samples to predict: a square Gram stack of kernels knows k(x, x), an array does not."""
-    from multikernel.gram import gram_stack
-
-    return gram_stack(task.X, psd="ignore") if isinstance(task.kernels, str) else task.X
-
-
-def _remarks(quiet: bool):
-    """Print to standard error, or not."""
-    return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr))
-
-
 def _read_new(options: argparse.Namespace, metadata: dict[str, Any]) -> Table:
     """The files of new samples, joined as those of the training samples were."""
-    from multikernel.io.tables import read_tables
-
     files = metadata.get("files") or []
     if len(options.data) != max(len(files), 1):
         named = f"{len(files)} files ({', '.join(files)})" if files else "one file"
@@ -204,42 +160,31 @@ def _read_new(options: argparse.Namespace, metadata: dict[str, Any]) -> Table:
             f"the model was fitted on {named}, but --data gives {len(options.data)}: pass as many files, in "
             "the same order"
         )
-    known, asked = metadata.get("id"), options.id
-    return read_tables(options.data, asked or known, names=files or None, needs_id=bool(files or asked))
+    id_column, needs_id = options.id or metadata.get("id"), bool(files or options.id)
+    return read_tables(options.data, id_column, names=files or None, needs_id=needs_id)
 
 
 def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
     """What the model needs of a table."""
-    from sklearn.utils import get_tags
-
-    from multikernel.io.tables import read_features, read_test_kernels
-
     estimator = steps_of_model(model)[-1]
     if not get_tags(estimator).input_tags.pairwise:
-        return read_features(table, _columns(estimator, metadata))[0]
+        names = metadata.get("columns") or list(getattr(estimator, "feature_names_in_", ()))
+        if not names:
+            raise DataError(
+                "the model does not know the names of its columns: fit it with multikernel fit or on a data frame, "
+                'or save it with metadata={"columns": [...]}'
+            )
+        return read_features(table, list(map(str, names)))[0]
     n_samples = metadata.get("n_samples") or getattr(estimator, "n_features_in_", None)
     if n_samples is None:
         raise DataError("the model does not say how many samples it was trained on: create it with multikernel fit")
-    count = metadata.get("n_matrices") or len(estimator.kernel_names_)
-    kernels = read_test_kernels(table, count, int(n_samples))
+    n_matrices = metadata.get("n_matrices") or len(estimator.kernel_names_)
+    kernels = read_test_kernels(table, n_matrices, int(n_samples))
     return _with_self_similarity(kernels, table, estimator) if isinstance(estimator.kernels, str) else kernels
-
-
-def _known_labels(table: Table, metadata: dict[str, Any], n_samples: int) -> np.ndarray | None:
-    """Labels of new samples, if the files have them."""
-    from multikernel.io.tables.dataset import labels_if_present
-
-    target = metadata.get("target")
-    if not target:
-        return None
-    return labels_if_present(table, target, n_samples, regression=bool(metadata.get("regression")))
 
 
 def _with_self_similarity(kernels: np.ndarray, table: Table, model: Any) -> Any:
     """Kernels of shape (m, n, F) between new and training samples, with k(x, x) of the new ones if it is known."""
-    from multikernel.gram import DenseStack
-    from multikernel.io.tables.precomputed import self_similarities
-
     n_new, _, n_kernels = kernels.shape
     similarity = self_similarities(table, n_kernels, n_new)
     if similarity is not None:
@@ -247,23 +192,12 @@ def _with_self_similarity(kernels: np.ndarray, table: Table, model: Any) -> Any:
         return DenseStack(array, list(model.kernel_names_), symmetric=False, self_similarity=similarity)
     steps = model.normalize
     chains = steps.values() if isinstance(steps, Mapping) else [steps]
-    if any(chain is not None and "cosine" in ([chain] if isinstance(chain, str) else chain) for chain in chains):
+    if any("cosine" in (chain or ()) for chain in chains):
         raise DataError(
             f"{table.source}: the model uses cosine normalisation and needs k(x, x) for the new samples. Add an "
             f"array self_similarity of shape ({n_kernels}, {n_new}), or fit with another step, such as trace"
         )
     return kernels
-
-
-def _columns(model: Any, metadata: dict[str, Any]) -> list[str]:
-    """Names of the columns that the model was fitted on."""
-    names = metadata.get("columns") or getattr(model, "feature_names_in_", None)
-    if names is None or len(names) == 0:
-        raise DataError(
-            "the model does not know the names of its columns: fit it with multikernel fit or on a data frame, "
-            'or save it with metadata={"columns": [...]}'
-        )
-    return [str(name) for name in names]
 
 
 def _extra_columns(model: Any, X: Any, options: argparse.Namespace) -> dict[str, np.ndarray]:

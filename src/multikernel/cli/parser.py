@@ -1,4 +1,4 @@
-"""Options of the command line, as tables; the work is in the other files, imported when it is called for."""
+"""Options of the command line, as a table; the work is in the other files, imported when it is called for."""
 
 from __future__ import annotations
 
@@ -33,216 +33,195 @@ examples:
 """
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """Type of an option: a whole number of at least ``least``."""
+def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) -> Callable[[str], Any]:
+    """Type of an option: a number that fits; ``what`` says which do."""
 
-    def parse(text: str) -> int:
+    def parse(text: str) -> Any:
         try:
-            value = int(text)
+            value = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{value} is too small: give at least {least}")
-        return value
-
-    return parse
-
-
-def _number(what: str, high: float) -> Callable[[str], float]:
-    """Type of an option: a number above 0 and below ``high``; ``what`` says so."""
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not 0 < value < high:
+            value = None
+        if value is None or not fits(value):
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return value
 
     return parse
 
 
-# What is said of an option wherever it occurs: names, and what argparse wants to know.
-OPTIONS: dict[str, dict[str, Any]] = {
-    "-d --data": {
-        "metavar": "FILE",
-        "action": "append",
-        "help": ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file",
-    },
-    "--id": {"metavar": "COLUMN", "help": "sample IDs, used to join files and repeated with predictions"},
-    "-t --target": {"metavar": "NAME", "help": "column or array with the labels"},
-    "--view": {
-        "metavar": "NAME=COLUMNS",
-        "action": "append",
-        "default": [],
-        "help": "columns that belong together, by name, position, range a:b or pattern, separated by commas; "
-        "repeat it for more views",
-    },
-    "--drop": {"metavar": "COLUMNS", "help": "columns that are not features"},
-    "--scale": {
-        "choices": ("standard", "robust", "none"),
-        "help": "scale each column to mean 0 and deviation 1, or to median 0 and quartiles 1 apart, learnt on "
-        "training samples (default: standard for tables, none for arrays and for histogram kernels)",
-    },
-    "--precomputed": {
-        "metavar": "ARRAY",
-        "nargs": "?",
-        "const": True,
-        "help": "the arrays, or this array, are kernels; usually detected from the shapes",
-    },
-    "--distances": {"action": "store_true", "help": "the arrays are distances D: kernels are exp(-D / mean D)"},
-    "--split": {
-        "metavar": "TRAIN,TEST",
-        "help": "arrays in the file with the training and the test rows; one row per split if two-dimensional",
-    },
-    "--kernels": {"metavar": "LIST", "default": "linear,polynomial,rbf", "help": "families (default: %(default)s)"},
-    "--bandwidths": {
-        "metavar": "LIST",
-        "default": "1",
-        "help": "multiples of the mean distance between training samples, for families that have a bandwidth "
+def whole(least: int) -> Callable[[str], int]:
+    """Type of an option: a whole number of at least ``least``."""
+    return _number(int, lambda value: value >= least, f"a whole number of at least {least}")
+
+
+SHARE = _number(float, lambda value: 0 < value < 1, "a share between 0 and 1, such as 0.3")
+SECONDS = _number(float, lambda value: 0 < value < float("inf"), "a positive number of seconds")
+
+
+def _option(names: str, metavar: str | None, text: str, **settings: Any) -> tuple[list[str], dict[str, Any]]:
+    """What argparse wants to know of an option."""
+    return names.split(), {"help": text, **({} if metavar is None else {"metavar": metavar}), **settings}
+
+
+def _data(**settings: Any) -> tuple[Any, ...]:
+    """Options about the data."""
+    files = ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file"
+    scale = (
+        "scale each column to mean 0 and deviation 1, or to median 0 and quartiles 1 apart, learnt on training "
+        "samples (default: standard for tables, none for arrays and for histogram kernels)"
+    )
+    views = (
+        "columns that belong together, by name, position, range a:b or pattern, separated by commas; repeat it for"
+    )
+    matrices = "the arrays, or this array, are kernels; usually detected from the shapes"
+    return (
+        _option("-d --data", "FILE", files, action="append", **settings),
+        _option("--id", "COLUMN", "sample IDs, used to join files and repeated with predictions"),
+        _option("-t --target", "NAME", "column or array with the labels"),
+        _option("--view", "NAME=COLUMNS", views, action="append", default=[]),
+        _option("--drop", "COLUMNS", "columns that are not features"),
+        _option("--scale", None, scale, choices=("standard", "robust", "none")),
+        _option("--precomputed", "ARRAY", matrices, nargs="?", const=True),
+        _option("--distances", None, "the arrays are distances D: kernels are exp(-D / mean D)", action="store_true"),
+    )
+
+
+KERNELS = (
+    _option("--kernels", "LIST", "families (default: %(default)s)", default="linear,polynomial,rbf"),
+    _option(
+        "--bandwidths",
+        "LIST",
+        "multiples of the mean distance between training samples, for families that have a bandwidth "
         "(default: %(default)s)",
-    },
-    "--normalize": {
-        "metavar": "STEP[,STEP]",
-        "help": "put the kernels on one scale, with statistics of the training samples: center, cosine, trace, "
-        "variance, or several, applied in the given order (default: none)",
-    },
-    "--psd": {
-        "choices": ("raise", "clip", "ignore"),
-        "default": "raise",
-        "help": "kernels that are not positive semi-definite: reject them, drop their negative part, or ignore it "
+        default="1",
+    ),
+    _option(
+        "--normalize",
+        "STEP[,STEP]",
+        "put the kernels on one scale, with statistics of the training samples: center, cosine, trace, variance, or "
+        "several, applied in the given order (default: none)",
+    ),
+    _option(
+        "--psd",
+        None,
+        "kernels that are not positive semi-definite: reject them, drop their negative part, or ignore it "
         "(default: raise)",
-    },
-    "-m --methods": {"metavar": "LIST", "help": "methods to run (default: all)"},
-    "--cv": {"metavar": "FOLDS", "type": whole(2), "help": "cross-validation (default: 5 folds up to 1000 samples)"},
-    "--test-size": {
-        "metavar": "SHARE",
-        "type": _number("a share between 0 and 1, such as 0.3", 1.0),
-        "help": "hold out this share of the samples once (default: 0.3 beyond 1000 samples)",
-    },
-    "--no-single": {"action": "store_true", "help": "do not score each kernel alone"},
-    "-m --method": {"metavar": "NAME", "help": "method (default: average)"},
-    "--regression": {"action": "store_true", "help": "the target is a number: fit SVRGMKLRegressor"},
-    "-C": {
-        "metavar": "LIST",
-        "dest": "C",
-        "help": "values of C to choose from by validation (default: the method's own)",
-    },
-    "--inner-cv": {
-        "metavar": "FOLDS",
-        "type": whole(2),
-        "default": 3,
-        "help": "folds for that validation (default: 3)",
-    },
-    "--scoring": {
-        "choices": ("accuracy", "balanced_accuracy", "roc_auc"),
-        "default": "accuracy",
-        "help": "score for choosing parameters and ranking methods (default: accuracy); roc_auc: each class against "
-        "the rest, averaged over classes",
-    },
-    "--class-weight": {"choices": ("balanced",), "help": "weight samples by the inverse of their class size"},
-    "--max-time": {
-        "metavar": "SECONDS",
-        "type": _number("a positive number of seconds", float("inf")),
-        "help": "time limit for each fit",
-    },
-    "--memory": {"metavar": "SIZE", "help": "memory for kernels, such as 2GB (default: half of what is free)"},
-    "--seed": {"metavar": "N", "type": whole(0), "default": 0, "help": "seed for the splits (default: 0)"},
-    "-o --output": {"metavar": "FILE"},
-    "--json": {"metavar": "FILE", "help": "also write all results as JSON"},
-    "--scores": {"action": "store_true", "help": "add decision values"},
-    "--proba": {"action": "store_true", "help": "add probabilities, for methods that have them (svrg)"},
-}
+        choices=("raise", "clip", "ignore"),
+        default="raise",
+    ),
+)
 
-DATA = ("-d --data", "--id", "-t --target", "--view", "--drop", "--scale", "--precomputed", "--distances")
-KERNELS = ("--kernels", "--bandwidths", "--normalize", "--psd")
-TUNING = ("-C", "--inner-cv", "--scoring", "--class-weight", "--max-time", "--memory", "--seed")
+TUNING = (
+    _option("-C", "LIST", "values of C to choose from by validation (default: the method's own)", dest="C"),
+    _option("--inner-cv", "FOLDS", "folds for that validation (default: 3)", type=whole(2), default=3),
+    _option(
+        "--scoring",
+        None,
+        "score for choosing parameters and ranking methods (default: accuracy); roc_auc: each class against the "
+        "rest, averaged over classes",
+        choices=("accuracy", "balanced_accuracy", "roc_auc"),
+        default="accuracy",
+    ),
+    _option("--class-weight", None, "weight samples by the inverse of their class size", choices=("balanced",)),
+    _option("--max-time", "SECONDS", "time limit for each fit", type=SECONDS),
+    _option("--memory", "SIZE", "memory for kernels, such as 2GB (default: half of what is free)"),
+    _option("--seed", "N", "seed for the splits (default: 0)", type=whole(0), default=0),
+)
 
-# Name, where it runs, what it does, usage, groups of options; a change of an option stands behind its name.
-Group = tuple[str, tuple[Any, ...]]
-COMMANDS: tuple[tuple[str, str, str, str, tuple[Group, ...]], ...] = (
+# Name, where it runs, what it does, usage, groups of options; of a list only one may be given.
+COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
     (
         "compare",
-        "multikernel.cli.comparing:run_compare",
+        "comparing:run_compare",
         "compare methods on the same splits and kernels; print a table, write a report",
         "[--data FILE --target NAME]",
-        (
-            ("data; without a file, the built-in digits in four quadrants", DATA),
-            ("kernels, one per view, family and bandwidth", KERNELS),
-            ("comparison", ("-m --methods", ("--cv", "--test-size", "--split"), "--no-single")),
-            ("parameters, chosen on the training samples", TUNING),
-            (
-                "output",
-                ({"-o --output": {"default": "report.html", "help": "report (default: %(default)s)"}}, "--json"),
+        {
+            "data; without a file, the built-in digits in four quadrants": _data(),
+            "kernels, one per view, family and bandwidth": KERNELS,
+            "comparison": (
+                _option("-m --methods", "LIST", "methods to run (default: all)"),
+                [
+                    _option("--cv", "FOLDS", "cross-validation (default: 5 folds up to 1000 samples)", type=whole(2)),
+                    _option(
+                        "--test-size",
+                        "SHARE",
+                        "hold out this share of the samples once (default: 0.3 beyond 1000 samples)",
+                        type=SHARE,
+                    ),
+                    _option(
+                        "--split",
+                        "TRAIN,TEST",
+                        "arrays in the file with training and test rows; one row per split if two-dimensional",
+                    ),
+                ],
+                _option("--no-single", None, "do not score each kernel alone", action="store_true"),
             ),
-        ),
+            "parameters, chosen on the training samples": TUNING,
+            "output": (
+                _option("-o --output", "FILE", "report (default: %(default)s)", default="report.html"),
+                _option("--json", "FILE", "also write all results as JSON"),
+            ),
+        },
     ),
     (
         "fit",
-        "multikernel.cli.models:run_fit",
+        "models:run_fit",
         "fit one method to all samples of a file and write a model file: arrays and JSON, no code",
         "--data FILE --output MODEL",
-        (
-            ("data", ({"-d --data": {"required": True}}, *DATA[1:])),
-            ("kernels, one per view, family and bandwidth", KERNELS),
-            (
-                "model",
-                (
-                    "-m --method",
-                    "--regression",
-                    {"-o --output": {"required": True, "help": "model file to write, such as model.mkl"}},
-                ),
+        {
+            "data": _data(required=True),
+            "kernels, one per view, family and bandwidth": KERNELS,
+            "model": (
+                _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
+                _option("--regression", None, "the target is a number: fit SVRGMKLRegressor", action="store_true"),
+                _option("-o --output", "FILE", "model file to write, such as model.mkl", required=True),
             ),
-            ("parameters", TUNING),
-        ),
+            "parameters": TUNING,
+        },
     ),
     (
         "predict",
-        "multikernel.cli.models:run_predict",
+        "models:run_predict",
         "predict the labels of new samples with a model file; report the accuracy if the target is known",
         "MODEL --data FILE",
-        (
-            (
-                "model and data",
-                (
-                    {"model": {"metavar": "MODEL", "help": "model file, from multikernel fit"}},
-                    {
-                        "-d --data": {
-                            "required": True,
-                            "help": "new samples, or their kernels with the training samples; the same number of "
-                            "files as the model was fitted on, in the same order",
-                        }
-                    },
-                    {"--id": {"help": "IDs to write with predictions (default: those used in fit, if present)"}},
+        {
+            "model and data": (
+                _option("model", "MODEL", "model file, from multikernel fit"),
+                _option(
+                    "-d --data",
+                    "FILE",
+                    "new samples, or their kernels with the training samples; the same number of files as the model "
+                    "was fitted on, in the same order",
+                    action="append",
+                    required=True,
                 ),
+                _option("--id", "COLUMN", "IDs to write with predictions (default: those used in fit, if present)"),
             ),
-            (
-                "output",
-                (
-                    {"-o --output": {"help": "csv file to write (default: standard output)"}},
-                    "--scores",
-                    "--proba",
-                ),
+            "output": (
+                _option("-o --output", "FILE", "csv file to write (default: standard output)"),
+                _option("--scores", None, "add decision values", action="store_true"),
+                _option("--proba", None, "add probabilities, for methods that have them (svrg)", action="store_true"),
             ),
-        ),
+        },
     ),
     (
         "info",
-        "multikernel.cli.info:run_info",
+        "info:run_info",
         "describe a model or data file; without a file, list methods, kernels and versions",
         "[FILE]",
-        (
-            (
-                "what",
-                (
-                    {"file": {"metavar": "FILE", "nargs": "?", "help": "model or data file"}},
-                    {"--json": {"metavar": None, "action": "store_true", "help": "as JSON"}},
-                ),
+        {
+            "what": (
+                _option("file", "FILE", "model or data file", nargs="?"),
+                _option("--json", None, "as JSON", action="store_true"),
             ),
-        ),
+        },
     ),
 )
+
+# What the distribution multikernel-experiments adds, to say so where it is not installed.
+EXPERIMENTS = {
+    "reproduce": "rerun an experiment from the papers",
+    "data": "list the data archives for the experiments, or download some",
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -265,25 +244,15 @@ def build_parser() -> argparse.ArgumentParser:
             description=summary[:1].upper() + summary[1:] + ".",
             usage=f"multikernel {name} {usage} [options]",
         )
-        for title, entries in groups:
+        for title, entries in groups.items():
             _add(command.add_argument_group(title), entries)
     added = {point.name: point.load() for point in entry_points(group="multikernel.commands")}
-    for name, summary in EXPERIMENTS.items():
-        add = added.pop(name, None)
-        if add is None:
-            _command(commands, name, missing, summary)
+    for name in [*EXPERIMENTS, *(name for name in added if name not in EXPERIMENTS)]:
+        if name in added:
+            added[name](commands, _command)
         else:
-            add(commands, _command)
-    for add in added.values():
-        add(commands, _command)
+            _command(commands, name, missing, EXPERIMENTS[name])
     return parser
-
-
-# What the distribution multikernel-experiments adds, to say so where it is not installed.
-EXPERIMENTS = {
-    "reproduce": "rerun an experiment from the papers",
-    "data": "list the data archives for the experiments, or download some",
-}
 
 
 def missing(options: argparse.Namespace) -> int:
@@ -305,20 +274,16 @@ def _command(commands: Any, name: str, run: Callable[[Any], int], summary: str, 
 def _imported(place: str) -> Callable[[Any], int]:
     """A function that is imported when it is called: help should not load numerical libraries."""
     module, name = place.split(":")
-    return lambda options: getattr(import_module(module), name)(options)
+    return lambda options: getattr(import_module(f"multikernel.cli.{module}"), name)(options)
 
 
 def _add(group: Any, entries: Sequence[Any]) -> None:
-    """Options by name; a dict changes what is said of them, a tuple lists some of which only one may be given."""
     for entry in entries:
-        if isinstance(entry, tuple):
+        if isinstance(entry, list):
             _add(group.add_mutually_exclusive_group(), entry)
-            continue
-        [(names, changes)] = entry.items() if isinstance(entry, dict) else [(entry, {})]
-        settings = {**OPTIONS.get(names, {}), **changes}
-        if settings.get("action") in ("store_true",):
-            settings.pop("metavar", None)
-        group.add_argument(*names.split(), **settings)
+        else:
+            names, settings = entry
+            group.add_argument(*names, **settings)
 
 
 class _Once(argparse.Action):

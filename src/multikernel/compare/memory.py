@@ -14,9 +14,9 @@ _PROC = Path("/proc/self")
 def can_measure() -> bool:
     """Whether the peak of the resident set can be reset and read back (Linux)."""
     try:
-        _reset_peak()
+        (_PROC / "clear_refs").write_text("5")
         return _status_bytes("VmHWM") > 0
-    except (OSError, ValueError):
+    except (OSError, StopIteration):
         return False
 
 
@@ -37,30 +37,16 @@ def peak_memory(function: Callable[[], Any]) -> tuple[Any, float]:
     >>> length, not can_measure() or peak > 30e6
     (4000000, True)
     """
-    if not can_measure():
+    if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)  # not every C library has it
+    if not can_measure():  # which resets the mark
         return function(), float("nan")
-    _trim()
     before = _status_bytes("VmRSS")
-    _reset_peak()
     result = function()
     return result, float(max(_status_bytes("VmHWM") - before, 0))
 
 
-def _reset_peak() -> None:
-    (_PROC / "clear_refs").write_text("5")
-
-
 def _status_bytes(key: str) -> int:
     """A size from the process's status, in bytes."""
-    for line in (_PROC / "status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return 1024 * int(line.split()[1])
-    raise ValueError(f"no {key} in the process status")
-
-
-def _trim() -> None:
-    """Give free pages of the C heap back to the system; a no-op where the C library cannot."""
-    if sys.platform.startswith("linux"):
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+    lines = (_PROC / "status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(key + ":")).split()[1])

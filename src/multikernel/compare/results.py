@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,8 +21,7 @@ def spread(scores: list[float], n_test: list[int]) -> float:
     sqrt(a (1 − a) / m), of m test samples.
     """
     if len(scores) > 1:
-        centre = mean(scores)
-        return math.sqrt(sum((score - centre) ** 2 for score in scores) / (len(scores) - 1))
+        return statistics.stdev(scores)
     if len(scores) == 1 and n_test:
         return math.sqrt(max(scores[0] * (1 - scores[0]), 0.0) / n_test[0])
     return math.nan
@@ -189,8 +189,11 @@ class Comparison:
 
     def best(self) -> MethodResult | None:
         """The method with the highest mean score, the earlier one on ties; None if none succeeded."""
-        done = [method for method in self.methods if method.scores]
-        return max(done, key=lambda method: method.score, default=None)
+        return max((method for method in self.methods if method.scores), key=lambda m: m.score, default=None)
+
+    def best_kernel(self) -> KernelResult | None:
+        """The kernel with the highest mean score alone; None if none was scored."""
+        return max((kernel for kernel in self.kernels if kernel.scores), key=lambda k: k.score, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``json.dumps(..., allow_nan=False)``: what is not finite becomes None."""

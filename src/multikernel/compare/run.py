@@ -3,49 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
-from multikernel.compare.interruption import Interruption
-from multikernel.compare.plan import Plan, make_plan
 from multikernel.compare.results import Comparison, KernelResult, MethodResult
 from multikernel.compare.scores import METRICS
+from multikernel.compare.stacks import Preparation
 from multikernel.compare.table import HEADS
-from multikernel.compare.trial import Trial
-from multikernel.compare.tuning import Split, inner_folds
-
-if TYPE_CHECKING:
-    from multikernel.gram.normalization import Steps
+from multikernel.compare.trial import Interruption, Trial
+from multikernel.compare.tuning import Split, candidates, configured, inner_folds, n_fits, validates_itself
+from multikernel.estimators.registry import Method, available
+from multikernel.gram.normalization import Steps
+from multikernel.io.files import DataError, near_matches
+from multikernel.io.versions import all_versions
+from multikernel.kernels import as_kernels
 
 # ratio of the largest to the smallest class from which a remark is due
 UNBALANCED = 3
 Progress = Callable[[str, int, int], None]
-
-
-class Counter:
-    """Counts the fits done, tells the caller, and ends the comparison after an interrupt."""
-
-    def __init__(self, progress: Progress | None, total: int, interruption: Interruption):
-        self._progress = progress
-        self._interruption = interruption
-        self._done = 0
-        self._total = total
-
-    def __call__(self, what: str) -> None:
-        """Say that one more fit of ``what`` is done."""
-        self._interruption.check()
-        self.reach(what, self._done + 1)
-
-    def reach(self, what: str, done: int) -> None:
-        """Say that ``done`` fits are behind us: those that a failure has made needless count as done."""
-        if done > self._done:
-            self._done = min(done, self._total)
-            if self._progress is not None:
-                self._progress(what, self._done, self._total)
 
 
 def compare(
@@ -132,35 +113,148 @@ def compare(
     DataError
         When the samples cannot be split as asked, or a method is unknown.
     """
-    plan = make_plan(
+    for what, names, known in (("method", methods or (), available()), ("score", [scoring], METRICS)):
+        for name in names:
+            if name not in known:
+                raise DataError(f"there is no {what} {name!r}; {near_matches(name, list(known))}")
+    own_score = None if scoring == "accuracy" else METRICS[scoring]
+    settings = {"class_weight": class_weight, "max_time": max_time, "scoring": own_score}
+    ready = {name: configured(method, **settings) for name, method in available().items()}
+    y = np.asarray(y)
+    splits = list(_splits(y, cv, test_size, random_state))
+    smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
+    precomputed = isinstance(kernels, str) and kernels == "precomputed"
+    preparation = Preparation(kernels if precomputed else as_kernels(kernels), scale, psd, normalize, memory)
+    X = preparation.checked(X, kernel_names)
+    names = list(X.names) if precomputed else [kernel.label for kernel in preparation.kernels]
+    run = Run(
         X,
-        np.asarray(y),
-        kernels,
-        methods=methods,
-        cv=cv,
-        test_size=test_size,
-        inner_cv=inner_cv,
-        grid=grid,
-        single_kernels=single_kernels,
-        kernel_names=kernel_names,
+        y,
+        preparation,
+        splits,
+        methods=[ready[name] for name in (methods or ready)],
+        single=ready["average"],
+        # a class with fewer training samples than folds could be missing from one of them
+        inner_cv=int(min(inner_cv, smallest)),
         random_state=random_state,
-        normalize=normalize,
-        scoring=scoring,
-        class_weight=class_weight,
-        max_time=max_time,
-        memory=memory,
-        scale=scale,
-        psd=psd,
+        grid=grid,
+        found=Comparison(
+            data=data,
+            classes=[str(label) for label in np.unique(y)],
+            kernel_names=names,
+            protocol="",
+            n_splits=len(splits),
+            description=description,
+            kernels=[KernelResult(name) for name in names] if single_kernels else [],
+            started=datetime.now().astimezone().isoformat(timespec="seconds"),
+            versions=all_versions(),
+            command=command,
+            scoring=scoring,
+            baseline=MethodResult("baseline", "Most frequent class"),
+        ),
     )
-    comparison = _empty(plan, cv, test_size)
-    comparison.data, comparison.description, comparison.command = data, description, command
-    if class_weight is not None:
-        comparison.protocol += f"; class weights {class_weight}"
-    elif scoring == "accuracy":
-        comparison.remarks.extend(_unbalanced(plan.y))
-    _run_splits(plan, comparison, progress)
-    comparison.remarks.extend(_no_better(comparison))
-    return comparison
+    found = run.found
+    found.methods = [MethodResult(method.name, method.title) for method in run.methods]
+    by = "" if scoring == "accuracy" else f" of {HEADS[scoring]}"
+    found.protocol = (
+        f"{_how(splits, cv, test_size)}; parameters by {run.inner_cv}-fold validation{by} inside the training "
+        f"samples{preparation}" + ("" if class_weight is None else f"; class weights {class_weight}")
+    )
+    if class_weight is None and scoring == "accuracy":
+        found.remarks.extend(_unbalanced(y))
+    run(progress)
+    found.remarks.extend(_no_better(found))
+    return found
+
+
+@dataclass
+class Run:
+    """A comparison under way: what is compared and how, what was found, and the fits done."""
+
+    X: Any  # features, or the stack of precomputed kernels between all samples
+    y: np.ndarray
+    preparation: Preparation
+    splits: list[Split]
+    methods: list[Method]
+    single: Method
+    inner_cv: int
+    random_state: int
+    grid: Mapping[str, Sequence[Any]] | None
+    found: Comparison
+    done: int = 0
+
+    def __call__(self, progress: Progress | None) -> None:
+        """Fill in the comparison, split by split; after Ctrl-C with what is done."""
+        start = time.perf_counter()
+        self.progress = progress
+        with Interruption() as self.interruption:
+            try:
+                for number, split in enumerate(self.splits):
+                    self._run_split(number, *split)
+            except KeyboardInterrupt:
+                self.found.interrupted = True
+        self.found.seconds = time.perf_counter() - start
+
+    def _run_split(self, number: int, train: np.ndarray, test: np.ndarray) -> None:
+        found, y = self.found, self.y
+        start = time.perf_counter()
+        training, testing = self.preparation.stacks(self.X, train, test)
+        found.kernel_seconds.append(time.perf_counter() - start)
+        found.n_train.append(len(train))
+        found.n_test.append(len(test))
+        inner = inner_folds(y[train], self.inner_cv, self.random_state)
+        trial = Trial(
+            training, testing, y[train], y[test], inner, np.unique(y), METRICS[found.scoring], metrics=METRICS
+        )
+        self._add_baseline(y[train], y[test])
+        label = f"split {number + 1}/{found.n_splits}"
+        ahead = number * self._fits_of_split()
+        for method, result in zip(self.methods, found.methods):
+            what = f"{label}: {method.title}"
+            if result.error is None and result.left_out is None:
+                trial.run(method, candidates(method, self.grid), result, partial(self._step, what))
+            ahead += self._n_fits(method)
+            self._reach(what, ahead)
+        for k, kernel in enumerate(found.kernels):
+            what = f"{label}: {kernel.name} alone"
+            if kernel.error is None:
+                tried = candidates(self.single, self.grid)
+                trial.run_single(self.single, tried, k, kernel, partial(self._step, what))
+            ahead += self._n_single_fits()
+            self._reach(what, ahead)
+
+    def _add_baseline(self, y_train: np.ndarray, y_test: np.ndarray) -> None:
+        """Scores of the most frequent class as the prediction for everything."""
+        assert self.found.baseline is not None
+        classes, counts = np.unique(y_train, return_counts=True)
+        share = float(np.mean(y_test == classes[counts.argmax()]))
+        metrics = {"accuracy": share, "balanced_accuracy": (share > 0.0) / len(np.unique(y_test)), "roc_auc": 0.5}
+        self.found.baseline.add(metrics[self.found.scoring], metrics)
+
+    def _step(self, what: str) -> None:
+        """One more fit is done."""
+        self.interruption.check()
+        self._reach(what, self.done + 1)
+
+    def _reach(self, what: str, done: int) -> None:
+        """So many fits are behind us: those that a failure has made needless count as done."""
+        if done > self.done:
+            total = len(self.splits) * self._fits_of_split()
+            self.done = min(done, total)
+            if self.progress is not None:
+                self.progress(what, self.done, total)
+
+    def _fits_of_split(self) -> int:
+        return sum(map(self._n_fits, self.methods)) + len(self.found.kernels) * self._n_single_fits()
+
+    def _n_fits(self, method: Method) -> int:
+        return n_fits(method, len(candidates(method, self.grid)), self.inner_cv)
+
+    def _n_single_fits(self) -> int:
+        """Fits that a kernel alone takes on one split: one if another method chooses its parameters."""
+        tried = candidates(self.single, self.grid)
+        chosen = any(validates_itself(method) and candidates(method, self.grid) == tried for method in self.methods)
+        return 1 if chosen else self._n_fits(self.single)
 
 
 def _unbalanced(y: np.ndarray) -> list[str]:
@@ -184,102 +278,68 @@ def _no_better(comparison: Comparison) -> list[str]:
     return [f"by {HEADS[comparison.scoring]}, no method is better than always predicting the most frequent class"]
 
 
-def _how(plan: Plan, cv: int | Sequence[Split], test_size: float | None) -> str:
+def _how(splits: list[Split], cv: int | Sequence[Split], test_size: float | None) -> str:
     """How the samples were split, as the beginning of a sentence."""
-    train, test = plan.splits[0]
+    train, test = splits[0]
     if not isinstance(cv, int):
-        count = len(plan.splits)
+        count = len(splits)
         return f"{count} given split{'s' * (count > 1)} ({len(train)} training and {len(test)} test samples)"
     if test_size is None:
         return f"{cv}-fold stratified cross-validation (about {len(train)} training and {len(test)} test samples)"
     return f"{len(test)} stratified samples held out, {len(train)} to train on"
 
 
-def _empty(plan: Plan, cv: int | Sequence[Split], test_size: float | None) -> Comparison:
-    """A comparison in which nothing has been done yet."""
-    from multikernel.io.versions import all_versions
-
-    names = plan.kernel_names()
-    by = "" if plan.scoring == "accuracy" else f" of {HEADS[plan.scoring]}"
-    return Comparison(
-        data="",
-        classes=[str(label) for label in np.unique(plan.y)],
-        kernel_names=names,
-        protocol=f"{_how(plan, cv, test_size)}; parameters by {plan.inner_cv}-fold validation{by} inside the "
-        "training samples" + _preparation(plan),
-        n_splits=len(plan.splits),
-        methods=[MethodResult(method.name, method.title) for method in plan.methods],
-        kernels=[KernelResult(name) for name in names] if plan.single else [],
-        started=datetime.now().astimezone().isoformat(timespec="seconds"),
-        versions=all_versions(),
-        scoring=plan.scoring,
-        baseline=MethodResult("baseline", "Most frequent class"),
-    )
-
-
-def _preparation(plan: Plan) -> str:
-    """The end of the protocol: how columns were scaled and kernels normalised, if they were."""
-    columns = f"; columns scaled ({plan.scale}) with training statistics" if plan.scale else ""
-    steps = plan.normalize
-    if not steps:
-        return columns
-    if isinstance(steps, Mapping):
-        chains = "; ".join(f"{name}: {_chain(chain)}" for name, chain in steps.items())
-        return f"{columns}; kernels normalised with training statistics ({chains})"
-    return f"{columns}; kernels normalised with training statistics ({_chain(steps)})"
+def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, random_state: int) -> Iterator[Split]:
+    """Stratified folds, one stratified split, or splits as given; refuses classes too small for them."""
+    classes, counts = np.unique(y, return_counts=True)
+    rarest, least = str(classes[counts.argmin()]), counts.min()
+    if len(classes) < 2:
+        raise DataError(f"all {len(y)} samples belong to class {classes[0]!r}: at least two classes are needed")
+    if not isinstance(cv, int):
+        for train, test in cv:
+            yield _checked(y, np.asarray(train), np.asarray(test))
+        return
+    if test_size is None:
+        if cv < 2:
+            raise DataError(f"cv={cv}: use at least two folds, or a test_size")
+        if least < cv:
+            raise DataError(
+                f"class {rarest!r} has {least} samples ({len(y)} in all), fewer than the {cv} folds: use at most "
+                f"{max(least, 2)} folds, hold out a share with a test size, or leave the class out"
+            )
+        splitter: Any = StratifiedKFold(cv, shuffle=True, random_state=random_state)
+    else:
+        if not 0 < test_size < 1:
+            raise DataError(f"test_size={test_size} is not a share between 0 and 1")
+        if least < 2 or min(test_size, 1 - test_size) * len(y) < len(classes):
+            raise DataError(
+                f"{len(y)} samples of {len(classes)} classes (class {rarest!r}: {least}) are too few to hold out "
+                f"{test_size:.0%} with every class on both sides"
+            )
+        splitter = StratifiedShuffleSplit(1, test_size=test_size, random_state=random_state)
+    yield from splitter.split(np.zeros(len(y)), y)
 
 
-def _chain(steps: str | Sequence[str] | None) -> str:
-    """Steps as text: ``_chain(["center", "cosine"])`` is ``'center, cosine'``."""
-    return steps if isinstance(steps, str) else ", ".join(steps or ["none"])
-
-
-def _run_splits(plan: Plan, comparison: Comparison, progress: Progress | None) -> None:
-    """Fill in the comparison, split by split; after Ctrl-C with what is done."""
-    start = time.perf_counter()
-    with Interruption() as interruption:
-        count = Counter(progress, plan.n_steps(), interruption)
-        try:
-            for number, split in enumerate(plan.splits):
-                _run_split(plan, comparison, number, split, count)
-        except KeyboardInterrupt:
-            comparison.interrupted = True
-    comparison.seconds = time.perf_counter() - start
-
-
-def _run_split(plan: Plan, comparison: Comparison, number: int, split: Split, count: Counter) -> None:
-    """Everything on one split of the samples."""
-    train, test = split
-    start = time.perf_counter()
-    training, testing = plan.stacks(train, test)
-    comparison.kernel_seconds.append(time.perf_counter() - start)
-    comparison.n_train.append(len(train))
-    comparison.n_test.append(len(test))
-    inner = inner_folds(plan.y[train], plan.inner_cv, plan.random_state)
-    classes = np.unique(plan.y)
-    trial = Trial(training, testing, plan.y[train], plan.y[test], inner, classes, score=plan.score, metrics=METRICS)
-    _add_baseline(comparison, plan.y[train], plan.y[test])
-    label = f"split {number + 1}/{comparison.n_splits}"
-    done = number * plan.n_steps() // len(plan.splits)
-    for method, result in zip(plan.methods, comparison.methods):
-        what = f"{label}: {method.title}"
-        if result.error is None and result.left_out is None:
-            trial.run(method, plan.candidates(method), result, partial(count, what))
-        done += plan.n_fits(method)
-        count.reach(what, done)
-    for k, kernel in enumerate(comparison.kernels):
-        assert plan.single is not None
-        what = f"{label}: {kernel.name} alone"
-        if kernel.error is None:
-            trial.run_single(plan.single, plan.candidates(plan.single), k, kernel, partial(count, what))
-        done += plan.n_single_fits()
-        count.reach(what, done)
-
-
-def _add_baseline(comparison: Comparison, y_train: np.ndarray, y_test: np.ndarray) -> None:
-    """Scores of the most frequent class as the prediction for everything."""
-    assert comparison.baseline is not None
-    classes, counts = np.unique(y_train, return_counts=True)
-    share = float(np.mean(y_test == classes[counts.argmax()]))
-    metrics = {"accuracy": share, "balanced_accuracy": (share > 0.0) / len(np.unique(y_test)), "roc_auc": 0.5}
-    comparison.baseline.add(metrics[comparison.scoring], metrics)
+def _checked(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
+    """A given split, if its parts are apart and hold what is needed to learn and to score."""
+    for name, part in (("training", train), ("test", test)):
+        if part.dtype.kind not in "iu" or part.ndim != 1 or not len(part):
+            raise DataError(f"the {name} samples of a split are {part.dtype} of shape {part.shape}, not row numbers")
+        if part.min() < 0 or part.max() >= len(y):
+            raise DataError(
+                f"the {name} samples of a split range from {part.min()} to {part.max()}, but rows are numbered from "
+                f"0 to {len(y) - 1}"
+            )
+    both = np.intersect1d(train, test)
+    if len(both):
+        raise DataError(f"a split uses {len(both)} samples for both training and testing, first row {both[0]}")
+    known, counts = np.unique(y[train], return_counts=True)
+    if len(known) < 2 or counts.min() < 2:
+        held = ", ".join(f"{count} of class {str(label)!r}" for label, count in zip(known, counts))
+        raise DataError(f"a split trains on {held}: at least two classes are needed, with two samples each")
+    unknown = np.setdiff1d(y[test], known)
+    if len(unknown):
+        raise DataError(
+            f"the test samples of a split contain class {str(unknown[0])!r}, which has no training samples"
+        )
+    return train, test

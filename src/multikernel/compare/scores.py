@@ -1,4 +1,4 @@
-"""Scores of classifiers on a stack of test kernels, each a number that is the larger the better."""
+"""Scores of models on a stack of test kernels, each a number that is the larger the better."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score, recall_score, roc_auc_score
 
 Score = Callable[[Any, Any, np.ndarray], float]
 
@@ -17,8 +18,7 @@ def accuracy(model: Any, stack: Any, y: np.ndarray) -> float:
 
 def balanced_accuracy(model: Any, stack: Any, y: np.ndarray) -> float:
     """Mean over the classes of the share of their samples that is predicted; a constant gets 1 / classes."""
-    right = model.predict(stack) == y
-    return float(np.mean([right[y == label].mean() for label in np.unique(y)]))
+    return float(recall_score(y, model.predict(stack), labels=np.unique(y), average="macro", zero_division=0.0))
 
 
 def roc_auc(model: Any, stack: Any, y: np.ndarray) -> float:
@@ -26,24 +26,18 @@ def roc_auc(model: Any, stack: Any, y: np.ndarray) -> float:
 
     ``nan`` for a model without decision values, and where a class has no sample or all.
     """
-    from sklearn.metrics import roc_auc_score
-
     if not hasattr(model, "decision_function"):
         return float("nan")
-    scores, classes = np.asarray(model.decision_function(stack)), model.classes_
-    if scores.ndim == 1:
-        scores, classes = scores[:, None], classes[1:]
-    found = [y == label for label in classes]
-    if not all(0 < member.sum() < len(y) for member in found):
+    scores = np.asarray(model.decision_function(stack))
+    members = y[:, None] == (model.classes_ if scores.ndim > 1 else model.classes_[1:])
+    if not (members.any(axis=0) & ~members.all(axis=0)).all():
         return float("nan")
-    return float(np.mean([roc_auc_score(member, column) for member, column in zip(found, scores.T)]))
-
-
-METRICS: dict[str, Score] = {"accuracy": accuracy, "balanced_accuracy": balanced_accuracy, "roc_auc": roc_auc}
+    return float(roc_auc_score(members, scores.reshape(members.shape)))
 
 
 def r_squared(model: Any, stack: Any, y: np.ndarray) -> float:
     """Share of the variance of numbers that a regressor's predictions explain."""
-    from sklearn.metrics import r2_score
-
     return float(r2_score(y, model.predict(stack)))
+
+
+METRICS: dict[str, Score] = {"accuracy": accuracy, "balanced_accuracy": balanced_accuracy, "roc_auc": roc_auc}

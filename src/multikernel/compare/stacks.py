@@ -2,94 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from multikernel.gram import DenseStack, GramStack, family_stack, gram_stack
+from multikernel.gram.checks import apply_clip, check_training_stack, fit_clip
 from multikernel.gram.normalization import Normalization, Steps
-
-SCALES = ("standard", "robust")
+from multikernel.kernels import KernelFamily
 
 
 def make_scaler(scale: str | None) -> Any:
     """A transformer of columns, unfitted; None for none."""
-    if scale is None:
-        return None
     from sklearn.preprocessing import RobustScaler, StandardScaler
 
-    return {"standard": StandardScaler, "robust": RobustScaler}[scale]()
+    return None if scale is None else {"standard": StandardScaler, "robust": RobustScaler}[scale]()
 
 
-def training_stack(
-    X: Any, kernels: Any, *, scale: str | None = None, psd: str = "raise", normalize: Steps = None, memory: Any = None
-) -> Any:
-    """Kernels between all samples, scaled, checked and normalised."""
-    return split_stacks(X, kernels, None, None, scale=scale, psd=psd, normalize=normalize, memory=memory)[0]
+@dataclass(frozen=True)
+class Preparation:
+    """How Gram stacks are made of samples; parameters as in `~multikernel.compare.compare`."""
 
+    kernels: Any
+    scale: str | None = None
+    psd: str = "raise"
+    normalize: Steps = None
+    memory: Any = None
 
-def split_stacks(
-    X: Any,
-    kernels: Any,
-    train: np.ndarray | None,
-    test: np.ndarray | None,
-    *,
-    scale: str | None = None,
-    psd: str = "raise",
-    normalize: Steps = None,
-    memory: Any = None,
-) -> tuple[Any, Any]:
-    """Gram stacks training × training and test × training; without ``test`` the second is None.
+    @property
+    def precomputed(self) -> bool:
+        """Whether kernels are given, not computed."""
+        return isinstance(self.kernels, str)
 
-    Parameters
-    ----------
-    X : array of shape (n, d), matrices (n, n, F), or a Gram stack of precomputed kernels
-    kernels : list of Kernel, or "precomputed"
-    train, test : index arrays; all samples by default, and none
-    scale : {"standard", "robust"} or None
-        What to do with columns, before kernels see them.
-    psd : {"raise", "clip", "ignore"}
-    normalize : as for `~multikernel.gram.Normalization`
-    memory : as for `~multikernel.gram.gram_stack`
-    """
-    from multikernel.gram.checks import apply_clip, check_training_stack, fit_clip
+    def checked(self, X: Any, names: Sequence[str] | None = None) -> Any:
+        """What to give `stacks`: features as they are, precomputed kernels as a stack that was checked as a whole."""
+        if not self.precomputed:
+            return X
+        checks = "raise" if self.psd == "raise" else "ignore"  # kernels to clip are clipped in each split
+        return gram_stack(X, names=names, memory=self.memory, psd=checks)
 
-    train = np.arange(len(X)) if train is None else train
-    if isinstance(kernels, str):  # checked as a whole
-        stacks = [X.take(rows, train) for rows in (train, test) if rows is not None]
-    else:
-        stacks = _evaluated(X, kernels, train, test, scale, memory)
-        if psd == "raise":
+    def stacks(self, X: Any, train: np.ndarray, test: np.ndarray | None = None) -> tuple[Any, Any]:
+        """Gram stacks training × training and test × training; without ``test`` the second is None."""
+        parts = [train] if test is None else [train, test]
+        stacks = [X.take(rows, train) for rows in parts] if self.precomputed else self._evaluated(X, parts)
+        clipped: dict[int, np.ndarray] = {}
+        if self.psd == "clip":
+            clipped, stacks[0] = fit_clip(stacks[0])
+        normalization = Normalization(self.normalize)
+        training = normalization.fit_apply(stacks[0])
+        return training, None if test is None else normalization.apply(apply_clip(stacks[1], clipped))
+
+    def _evaluated(self, X: Any, parts: list[np.ndarray]) -> list[Any]:
+        """Kernels of features, or of distances, fitted on training samples."""
+        if any(kernel.pairwise for kernel in self.kernels):
+            pairs = [X[np.ix_(rows, parts[0])] for rows in parts]
+            family = KernelFamily.fit(self.kernels, pairs[0])
+            stacks: list[GramStack] = [DenseStack.owning(family.evaluate(pairs[0]), family.names)]
+            for new in pairs[1:]:
+                ones = np.ones((len(family), len(new)))  # exp(-0)
+                array = family.evaluate(new)
+                stacks.append(DenseStack.owning(array, family.names, symmetric=False, self_similarity=ones))
+        else:
+            scaler = make_scaler(self.scale)
+            training, *others = [X[rows] for rows in parts]
+            if scaler is not None:
+                training, *others = scaler.fit_transform(training), *map(scaler.transform, others)
+            family = KernelFamily.fit(self.kernels, training)
+            stacks = [family_stack(family, training, memory=self.memory)]
+            stacks += [family_stack(family, new, training, memory=self.memory) for new in others]
+        if self.psd == "raise":
             check_training_stack(stacks[0])
-    training = stacks[0]
-    clipped: dict[int, np.ndarray] = {}
-    if psd == "clip":
-        clipped, training = fit_clip(training)
-    normalization = Normalization(normalize)
-    training = normalization.fit_apply(training)
-    return training, normalization.apply(apply_clip(stacks[1], clipped)) if len(stacks) > 1 else None
-
-
-def _evaluated(
-    X: Any, kernels: Any, train: np.ndarray, test: np.ndarray | None, scale: str | None, memory: Any
-) -> list[Any]:
-    """Kernels of features, or of distances, fitted on training samples."""
-    from multikernel.gram import DenseStack, family_stack
-    from multikernel.kernels import KernelFamily
-
-    if any(kernel.pairwise for kernel in kernels):
-        pairs = [X[np.ix_(rows, train)] for rows in (train, test) if rows is not None]
-        family = KernelFamily.fit(kernels, pairs[0])
-        stacks = [DenseStack.owning(family.evaluate(pairs[0]), family.names)]
-        for new in pairs[1:]:  # exp(-0) is one
-            ones = np.ones((len(family), len(new)))
-            stacks.append(
-                DenseStack.owning(family.evaluate(new), family.names, symmetric=False, self_similarity=ones)
-            )
         return stacks
-    parts = [X[rows] for rows in (train, test) if rows is not None]
-    scaler = make_scaler(scale)
-    if scaler is not None:
-        parts = [scaler.fit_transform(parts[0]), *(scaler.transform(part) for part in parts[1:])]
-    family = KernelFamily.fit(kernels, parts[0])
-    training = family_stack(family, parts[0], memory=memory)
-    return [training, *(family_stack(family, part, parts[0], memory=memory) for part in parts[1:])]
+
+    def __str__(self) -> str:
+        """The end of a sentence: how columns were scaled and kernels normalised, if they were."""
+        text = f"; columns scaled ({self.scale}) with training statistics" if self.scale else ""
+        if not self.normalize:
+            return text
+        steps = self.normalize
+        if isinstance(steps, Mapping):
+            chains = "; ".join(f"{name}: {_chain(chain)}" for name, chain in steps.items())
+        else:
+            chains = _chain(steps)
+        return f"{text}; kernels normalised with training statistics ({chains})"
+
+
+def _chain(steps: str | Sequence[str] | None) -> str:
+    return steps if isinstance(steps, str) else ", ".join(steps or ["none"])

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from multikernel.compare.results import Comparison, MethodResult, Scored, mean
+from multikernel.gram.base import format_bytes
 
 HEADS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
 COSTS = ("fit time", "gap", "kernels", "memory", "parameters")
@@ -35,16 +36,6 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def size(value: float) -> str:
-    """Bytes in decimal units: ``size(2.5e6)`` is ``'2.5 MB'``."""
-    if not math.isfinite(value):
-        return "–"
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if value >= 0.95 * factor:
-            return f"{value / factor:.{1 if value < 9.95 * factor else 0}f} {unit}"
-    return f"{value:.0f} B"
-
-
 def gap(value: float) -> str:
     """A relative duality gap; a dash where the problem has no dual."""
     return f"{value:.1e}" if math.isfinite(value) else "–"
@@ -72,17 +63,19 @@ def cells(comparison: Comparison, method: MethodResult) -> dict[str, str]:
         return {**row, comparison.scoring: "failed" if method.error else "not run"}
     row |= {name: percent(mean(method.metrics.get(name, []))) for name in row if name in HEADS}
     row[comparison.scoring] = score(comparison, method)
-    finite = [value for value in method.gaps if math.isfinite(value)]
-    used = mean(method.n_kernels)
-    total = len(comparison.kernel_names)
+    used, peak = mean(method.n_kernels), _largest(method.peak_bytes)
     costs = (
         seconds(mean(method.fit_seconds)),
-        gap(max(finite, default=math.nan)),
-        f"{used:.{0 if used == round(used) else 1}f} of {total}" if math.isfinite(used) else "–",
-        size(max((p for p in method.peak_bytes if math.isfinite(p)), default=math.nan)),
+        gap(_largest(method.gaps)),
+        f"{round(used, 1):g} of {len(comparison.kernel_names)}" if math.isfinite(used) else "–",
+        format_bytes(peak) if math.isfinite(peak) else "–",
         parameters(method.parameters),
     )
     return {**row, **dict(zip(COSTS, costs))}
+
+
+def _largest(values: list[float]) -> float:
+    return max(filter(math.isfinite, values), default=math.nan)
 
 
 def table_rows(comparison: Comparison) -> list[MethodResult]:
@@ -99,9 +92,8 @@ def left_out(comparison: Comparison) -> list[str]:
 
 def parameters(chosen: list[dict[str, Any]]) -> str:
     """Parameters over the splits: one value, or the values that were chosen."""
-    names = list(dict.fromkeys(name for split in chosen for name in split))
     parts = []
-    for name in names:
+    for name in dict.fromkeys(name for split in chosen for name in split):
         values = sorted({split[name] for split in chosen if name in split}, key=lambda v: (str(type(v)), v))
         shown = [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
         parts.append(f"{name}={shown[0]}" if len(shown) == 1 else f"{name}={shown[0]}…{shown[-1]}")
@@ -118,8 +110,8 @@ def text_table(comparison: Comparison, *, grey: bool = False) -> str:
     >>> method = MethodResult("average", "average kernel", [0.5], [0.25], [1e-7], [2.0], [1e6], [{"C": 1.0}])
     >>> found = Comparison("data", ["a", "b"], ["k", "l"], "held out", 1, n_train=[50], n_test=[50], methods=[method])
     >>> print(text_table(found))
-    method          accuracy      fit time  gap      kernels  memory  parameters
-    average kernel  50.0 ± 7.1 %  0.25 s    1.0e-07  2 of 2   1.0 MB  C=1
+    method          accuracy      fit time  gap      kernels  memory    parameters
+    average kernel  50.0 ± 7.1 %  0.25 s    1.0e-07  2 of 2   976.6 kB  C=1
     """
     heads = {key: HEADS.get(key, key) for key in columns(comparison)}
     table = [heads, *(cells(comparison, method) for method in table_rows(comparison))]

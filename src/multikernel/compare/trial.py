@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -27,9 +30,41 @@ from multikernel.io.files import DataError
 WARM_UP_SAMPLES = 20
 
 
+class Interruption:
+    """Context in which an interrupt is remembered, and raised again by `check`.
+
+    A fit that is interrupted stops early and returns a model that is usable but not finished. Whoever runs
+    many fits must know, to end and not to count that model. Outside the main thread nothing is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.getsignal(signal.SIGINT)
+            if callable(self._previous):
+                signal.signal(signal.SIGINT, self._remember)
+        return self
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self._asked = True
+        self._previous(number, frame)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if there was one."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def __exit__(self, *error: object) -> None:
+        if callable(self._previous):
+            signal.signal(signal.SIGINT, self._previous)
+
+
 @dataclass(frozen=True)
 class Trial:
-    """One split: Gram stacks, labels and the inner folds."""
+    """One split: Gram stacks, labels, inner folds, the score that counts, and other scores to keep."""
 
     training: Any
     testing: Any
@@ -37,9 +72,9 @@ class Trial:
     y_test: np.ndarray
     inner: list[Split]
     classes: np.ndarray
-    by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by the candidates, as text
     score: Score = accuracy
-    metrics: Mapping[str, Score] = field(default_factory=dict)  # other scores to keep
+    metrics: Mapping[str, Score] = field(default_factory=dict)
+    by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)  # by the candidates' text
 
     def run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
@@ -52,7 +87,7 @@ class Trial:
             except NotApplicable as error:
                 result.left_out = str(error).partition("\n")[0]
             except Exception as error:  # one method must not lose the others
-                result.error = reason(error)
+                result.error = in_words(error)
         for warning in caught:
             _note(result, f"{warning.category.__name__}: {warning.message}")
 
@@ -60,23 +95,24 @@ class Trial:
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
     ) -> None:
         choice = choose(method, candidates, self.training, self.y_train, self.inner, step, self.score)
-        chosen = choice.parameters
         if choice.by_kernel is not None:
             self.by_kernel[repr(candidates)] = choice.by_kernel
         if choice.score is None:
-            self._warm_up(method, chosen)
-        model = make_on_stack(method, chosen, self.inner)
+            self._warm_up(method, choice.parameters)
+        model = make_on_stack(method, choice.parameters, self.inner)
         start = time.perf_counter()
         model, peak = peak_memory(lambda: model.fit(self.training, self.y_train))
         seconds = time.perf_counter() - start
-        confusion = self._confusion(model)
+        confusion = None  # of tables of labels
+        if self.y_test.ndim == 1:
+            confusion = confusion_matrix(self.y_test, model.predict(self.testing), labels=self.classes)
         judged = self._judge(model, self.testing)
         step()
         # stored together, so that a split that fails or is interrupted leaves no half entry
         result.add(*judged)
         result.fit_seconds.append(seconds)
         result.peak_bytes.append(peak)
-        result.parameters.append(chosen)
+        result.parameters.append(choice.parameters)
         result.gaps.append(relative_gap(model))
         result.objectives.append(float(np.sum(getattr(model, "objective_", np.nan))))
         result.n_kernels.append(float(np.mean(getattr(model, "n_kernels_", np.nan))))
@@ -84,19 +120,12 @@ class Trial:
         if confusion is not None:
             before = result.confusion or np.zeros_like(confusion)
             result.confusion = (np.asarray(before) + confusion).tolist()
-        if not result.history:
-            result.history = convergence(model)
+        result.history = result.history or convergence(model)
 
     def _judge(self, model: BaseEstimator, testing: Any) -> tuple[float, dict[str, float]]:
         """The score, and the other ones."""
         others = {name: metric(model, testing, self.y_test) for name, metric in self.metrics.items()}
         return self.score(model, testing, self.y_test), others
-
-    def _confusion(self, model: BaseEstimator) -> np.ndarray | None:
-        """How often each class was taken for each; None for tables of labels."""
-        if self.y_test.ndim > 1:
-            return None
-        return confusion_matrix(self.y_test, model.predict(self.testing), labels=self.classes)
 
     def _warm_up(self, method: Method, parameters: dict[str, Any]) -> None:
         """Without validation nothing may have been compiled yet: fit once, off the clock, to a few samples."""
@@ -123,7 +152,9 @@ class Trial:
                 # a method that validated each kernel alone, on these folds, has made the choice already
                 known = self.by_kernel.get(repr(candidates))
                 if known is None:
-                    chosen = choose(method, candidates, training, self.y_train, self.inner, step).parameters
+                    chosen = choose(
+                        method, candidates, training, self.y_train, self.inner, step, self.score
+                    ).parameters
                 else:
                     chosen = known[k]
                 model = make_on_stack(method, chosen, self.inner).fit(training, self.y_train)
@@ -131,20 +162,23 @@ class Trial:
                 step()  # ends here after an interrupt, before anything is stored
                 result.add(*judged)
             except Exception as error:  # one kernel must not lose the others
-                result.error = reason(error)
+                result.error = in_words(error)
 
 
-def reason(error: Exception) -> str:
-    """Why something failed, for people: errors about the data explain themselves, others say what they are.
+def in_words(error: Exception) -> str:
+    """Why something failed, for people: errors about data and files explain themselves, others say what they are.
 
     Examples
     --------
-    >>> from multikernel.compare.trial import reason
-    >>> reason(ValueError("kernel 2 is not finite")), reason(KeyError("b"))
+    >>> from multikernel.compare.trial import in_words
+    >>> in_words(ValueError("kernel 2 is not finite")), in_words(KeyError("b"))
     ('kernel 2 is not finite', "KeyError: 'b'")
     """
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
     text = str(error)
-    return text if text and type(error) in (ValueError, DataError) else f"{type(error).__name__}: {text}"
+    explains = type(error) is ValueError or isinstance(error, (DataError, NotApplicable, OSError, FloatingPointError))
+    return text if text and explains else f"{type(error).__name__}: {text}"
 
 
 def _note(result: MethodResult, text: str) -> None:

@@ -44,34 +44,24 @@ def inner_folds(y: np.ndarray, n_folds: int, random_state: int, *, regression: b
     n_folds = int(min(n_folds, np.unique(y, return_counts=True)[1].min()))
     if n_folds < 2:
         return []
-    folds = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
-    return list(folds.split(np.zeros(len(y)), y))
+    return list(StratifiedKFold(n_folds, shuffle=True, random_state=random_state).split(np.zeros(len(y)), y))
 
 
 def make_on_stack(method: Method, parameters: dict[str, Any], folds: list[Split]) -> BaseEstimator:
     """The method on precomputed kernels that were checked before; if it validates itself, on these folds."""
+    # kernels are checked once for each split, not in each of a thousand fits
+    settings: dict[str, Any] = {"psd": "ignore", "n_jobs": -1, **({"cv": folds} if folds else {})}
     known = signature(method.estimator).parameters
-    if "psd" in known:  # checked once for each split, not in each of a thousand fits
-        parameters = {"psd": "ignore", **parameters}
-    if "n_jobs" in known:
-        parameters = {"n_jobs": -1, **parameters}
-    if "cv" in known and folds:
-        parameters = {"cv": folds, **parameters}
-    return method.make("precomputed", **parameters)
+    settings = {name: value for name, value in settings.items() if name in known}
+    return method.make("precomputed", **{**settings, **parameters})
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What validation chose.
+    """What validation chose: the candidate with the best mean score, the first of equals, and that score.
 
-    Parameters
-    ----------
-    parameters : dict
-        The candidate with the best mean accuracy on the folds, the first of equals.
-    score : float or None
-        That accuracy; None if there was nothing to choose from, and no validation.
-    by_kernel : list of dict, optional
-        The best candidate for each kernel alone, from a method that validates kernels one by one.
+    Without anything to choose from ``score`` is None. ``by_kernel`` has the best candidate for each kernel
+    alone, from a method that validates kernels one by one.
     """
 
     parameters: dict[str, Any]
@@ -88,34 +78,34 @@ def choose(
     step: Callable[[], None] = lambda: None,
     score: Score = accuracy,
 ) -> Choice:
-    """Choose among candidates by accuracy, or another score, on the folds.
+    """Choose among candidates by their score on the folds; a single one is taken without validation.
 
     A method that validates itself kernel by kernel (``scores_kernels``, and ``kernel_scores_`` once fitted) is fitted
     once for each candidate and judged by its own score on the same folds: it then makes both choices, its own
-    and that of the parameters, by one validation and not by one inside the other.
-
-    Parameters
-    ----------
-    method : Method
-    tried : list of dict
-        Candidates. A single one is taken without validation.
-    stack : GramStack
-        Kernels between all samples.
-    y : ndarray of shape (n,)
-    folds : list of pairs of index arrays
-    step : callable
-        Called after each fit.
-    score : callable
-        ``score(model, stack, y)``; a method that validates itself keeps its own.
+    and that of the parameters, by one validation and not by one inside the other. ``step`` is called after each fit.
     """
     if len(tried) == 1 or not folds:
         return Choice(tried[0])
+    by_kernel = None
     if validates_itself(method):
-        scores = _own_scores(method, tried, stack, y, folds, step)  # (candidates, kernels)
-        by_kernel = [tried[k] for k in scores.argmax(axis=0)]
-        return Choice(tried[int(scores.max(axis=1).argmax())], float(scores.max()), by_kernel)
-    means = _fold_scores(method, tried, stack, y, folds, step, score)
-    return Choice(tried[int(means.argmax())], float(means.max()))
+        by_kernel_scores = []
+        for candidate in tried:
+            by_kernel_scores.append(make_on_stack(method, candidate, folds).fit(stack, y).kernel_scores_)
+            step()
+        by_kernel = [tried[k] for k in np.argmax(by_kernel_scores, axis=0)]
+        scores = np.max(by_kernel_scores, axis=1)
+    else:
+        scores = np.zeros(len(tried))
+        warm = {"warm_start": True} if "warm_start" in signature(method.estimator).parameters else {}
+        for rows, held_out in folds:
+            training, testing = stack.take(rows, rows), stack.take(held_out, rows)
+            model = make_on_stack(method, warm, [])
+            for k, candidate in enumerate(tried):
+                model.set_params(**candidate).fit(training, y[rows])
+                scores[k] += score(model, testing, y[held_out])
+                step()
+        scores /= len(folds)
+    return Choice(tried[int(scores.argmax())], float(scores.max()), by_kernel)
 
 
 def validates_itself(method: Method) -> bool:
@@ -128,40 +118,3 @@ def n_fits(method: Method, n_candidates: int, n_folds: int) -> int:
     if n_candidates < 2 or n_folds < 2:
         return 1
     return 1 + n_candidates * (1 if validates_itself(method) else n_folds)
-
-
-def _fold_scores(
-    method: Method,
-    tried: list[dict[str, Any]],
-    stack: Any,
-    y: np.ndarray,
-    folds: list[Split],
-    step: Callable[[], None],
-    score: Score,
-) -> np.ndarray:
-    totals = np.zeros(len(tried))
-    warm = {"warm_start": True} if "warm_start" in signature(method.estimator).parameters else {}
-    for rows, held_out in folds:
-        training, testing = stack.take(rows, rows), stack.take(held_out, rows)
-        model = make_on_stack(method, warm, [])
-        for k, candidate in enumerate(tried):
-            model.set_params(**candidate).fit(training, y[rows])
-            totals[k] += score(model, testing, y[held_out])
-            step()
-    return totals / len(folds)
-
-
-def _own_scores(
-    method: Method,
-    tried: list[dict[str, Any]],
-    stack: Any,
-    y: np.ndarray,
-    folds: list[Split],
-    step: Callable[[], None],
-) -> np.ndarray:
-    scores = []
-    for candidate in tried:
-        model = make_on_stack(method, candidate, folds).fit(stack, y)
-        scores.append(np.asarray(model.kernel_scores_))
-        step()
-    return np.stack(scores)

@@ -53,33 +53,33 @@ def ticks(low: float, high: float, wanted: int) -> list[float]:
 
 def interval_chart(intervals: Sequence[Interval], *, width: int, label: str) -> Html:
     """Values as dots with intervals, one row each; values are shares, drawn as percentages."""
-    finite = [i for i in intervals if math.isfinite(i.value)]
-    half = [i.half if math.isfinite(i.half) else 0.0 for i in finite]
-    low = min(i.value - h for i, h in zip(finite, half))
-    high = max(i.value + h for i, h in zip(finite, half))
+    rows = [(i, i.half if math.isfinite(i.half) else 0.0) for i in intervals if math.isfinite(i.value)]
+    low = min(i.value - half for i, half in rows)
+    high = max(i.value + half for i, half in rows)
     margin = max(0.08 * (high - low), 0.004)
     low, high = max(low - margin, 0.0), min(high + margin, 1.0)
     narrow = width < 500
     left, right, row = (12, 20, 52) if narrow else (230, 24, 38)
-    height = row * len(finite) + 40
+    height = row * len(rows) + 40
+    wanted = 4 if narrow else 8
 
     def x(value: float) -> float:
         return left + (width - left - right) * (value - low) / (high - low)
 
     parts: list[Html] = []
-    for tick in ticks(low, high, 4 if narrow else 8):
+    digits = 0 if nice_step(high - low, wanted) >= 0.0099 else 1
+    for tick in ticks(low, high, wanted):
         parts.append(el("line", x1=x(tick), x2=x(tick), y1=4, y2=height - 30, class_="grid"))
-        digits = 0 if nice_step(high - low, 4 if narrow else 8) >= 0.0099 else 1
         text = f"{100 * tick:.{digits}f} %"
         parts.append(el("text", text, x=x(tick), y=height - 10, text_anchor="middle", class_="tick"))
-    for k, (interval, h) in enumerate(zip(finite, half)):
+    for k, (interval, half) in enumerate(rows):
         y = row * k + (36 if narrow else 22)
         name = {"x": left, "y": y - 16} if narrow else {"x": left - 16, "y": y + 5, "text_anchor": "end"}
-        kind = "best" if interval.highlight else ""
-        parts.append(el("text", interval.title, class_=f"name {kind}".strip(), **name))
-        ends = x(max(interval.value - h, low)), x(min(interval.value + h, high))
-        parts.append(el("line", x1=ends[0], x2=ends[1], y1=y, y2=y, class_=f"range {kind}".strip()))
-        parts.append(el("circle", cx=x(interval.value), cy=y, r=6, class_=f"dot {kind}".strip()))
+        kind = " best" if interval.highlight else ""
+        first, last = x(max(interval.value - half, low)), x(min(interval.value + half, high))
+        parts.append(el("text", interval.title, class_=f"name{kind}", **name))
+        parts.append(el("line", x1=first, x2=last, y1=y, y2=y, class_=f"range{kind}"))
+        parts.append(el("circle", cx=x(interval.value), cy=y, r=6, class_=f"dot{kind}"))
     return _svg(parts, width, height, label)
 
 
@@ -132,16 +132,8 @@ def legend(titles: Sequence[str]) -> Html:
 
 
 def _svg(parts: list[Html], width: int, height: int, label: str) -> Html:
-    return el(
-        "svg",
-        el("title", label),
-        parts,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=label,
-    )
+    box = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
+    return el("svg", el("title", label), parts, **box, role="img", aria_label=label)
 
 
 def _decades(low: float, high: float) -> tuple[float, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 
-from multikernel.compare.results import Comparison
-from multikernel.compare.table import percent, seconds
+from multikernel.compare.results import Comparison, MethodResult, mean
+from multikernel.compare.table import HEADS, cells, columns, left_out, percent, seconds, table_rows
 from multikernel.report.figures import (
     accuracy_figure,
     confusion_figures,
@@ -13,39 +14,51 @@ from multikernel.report.figures import (
     kernels_figure,
     weights_figure,
 )
-from multikernel.report.markup import Html, el, join
-from multikernel.report.results_table import results_table
-from multikernel.report.shell import header, whole_page
+from multikernel.report.markup import Html, el, header, repeat, section, sentence, table, whole_page
+
+_HEADS = {
+    "method": ("Method", None),
+    "accuracy": ("Accuracy", "Share of the test samples that are predicted"),
+    "balanced_accuracy": ("Balanced", "Balanced accuracy: the mean over the classes of the share that is predicted"),
+    "roc_auc": ("AUC", "Area under the ROC curve, each class against the rest, mean over the classes"),
+    "fit time": ("Fit time", "Mean time of the final fit, kernels given and parameters chosen"),
+    "gap": ("Gap", "Largest relative duality gap: how far from the optimum the solution can be"),
+    "kernels": ("Kernels", "Kernels with a weight above 1e-8 of the largest"),
+    "memory": ("Memory", "Memory that the fit added at its peak, the Gram matrices not counted"),
+    "parameters": ("Chosen", "Parameters, by validation inside the training samples"),
+}
 
 
 def render(comparison: Comparison) -> str:
     """The whole page as text."""
-    title = f"{comparison.data} – multikernel comparison"
-    return whole_page(title, _header(comparison), el("main", _sections(comparison)), _data(comparison))
-
-
-def _sections(comparison: Comparison) -> list[Html | None]:
-    return [
+    started = comparison.started.replace("T", " ")
+    sections = [
         _interrupted(comparison),
-        results_table(comparison),
+        _results(comparison),
         accuracy_figure(comparison),
         weights_figure(comparison),
         convergence_figure(comparison),
         kernels_figure(comparison),
         confusion_figures(comparison),
         _notes(comparison),
-        _repeat(comparison),
+        repeat(
+            comparison.command,
+            [f"Run on {started}, in {seconds(comparison.seconds)}."] if started else [],
+            comparison.versions,
+        ),
     ]
+    # all results as JSON for whoever wants to read them from the page; not a script that runs
+    text = json.dumps(comparison.to_dict(), allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
+    data = el("script", Html(text), type="application/json", id="results")
+    return whole_page(f"{comparison.data} – multikernel comparison", _header(comparison), el("main", sections), data)
 
 
 def _header(comparison: Comparison) -> Html:
-    best = comparison.best()
-    singles = [kernel for kernel in comparison.kernels if kernel.scores]
+    best, single = comparison.best(), comparison.best_kernel()
     cards = []
     if best is not None:
         cards.append(("Best method", percent(best.score), best.title))
-    if singles:
-        single = max(singles, key=lambda kernel: kernel.score)
+    if single is not None:
         cards.append(("Best single kernel", percent(single.score), single.name))
     cards.append(("Kernels", str(len(comparison.kernel_names)), f"{len(comparison.classes)} classes"))
     count = len(comparison.n_test)
@@ -62,28 +75,61 @@ def _interrupted(comparison: Comparison) -> Html | None:
 
 
 def _notes(comparison: Comparison) -> Html | None:
-    notes = [(method.title, note) for method in comparison.methods for note in method.notes]
-    if not notes:
-        return None
-    items = [el("li", el("b", title), ": ", note) for title, note in notes]
-    return el("section", el("h2", "Warnings"), el("ul", items, class_="notes"))
+    notes = [el("li", el("b", method.title), ": ", note) for method in comparison.methods for note in method.notes]
+    return section("Warnings", el("ul", notes, class_="notes")) if notes else None
 
 
-def _repeat(comparison: Comparison) -> Html:
-    versions = [el("div", el("dt", name), el("dd", value)) for name, value in comparison.versions.items()]
-    command = [el("pre", el("code", comparison.command))] if comparison.command else []
-    return el(
-        "section",
-        el("h2", "Repeat this"),
-        command,
-        el("p", f"Run on {comparison.started.replace('T', ' ')}, in {seconds(comparison.seconds)}.")
-        if comparison.started
-        else None,
-        el("dl", versions, class_="versions"),
+def _results(comparison: Comparison) -> Html:
+    """Methods with scores, time, gap, kernels, memory and parameters; the best is marked."""
+    titles = [_HEADS[key] for key in columns(comparison)]
+    heads = [el("th", title, scope="col", title=note) for title, note in titles]
+    rows = [_row(comparison, method) for method in table_rows(comparison)]
+    return section(
+        "Results",
+        table(heads, rows, scroll="Results", class_="results", id="results-table"),
+        [el("p", line, class_="note left-out") for line in left_out(comparison)],
+        [el("p", sentence(remark), class_="remark") for remark in comparison.remarks],
+        el("p", _explanation(comparison), class_="note"),
     )
 
 
-def _data(comparison: Comparison) -> Html:
-    """All results as JSON for whoever wants to read them from the page; not a script that runs."""
-    text = json.dumps(comparison.to_dict(), allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
-    return join(el("script", Html(text), type="application/json", id="results"))
+def _row(comparison: Comparison, method: MethodResult) -> Html:
+    if not method.scores:
+        width = len(columns(comparison)) - 1
+        reason = el("span", method.error or "not run", class_="error")
+        failed = el("td", reason, colspan=width, data_label="Failed")
+        return el("tr", el("th", method.title, scope="row"), failed, class_="failed")
+    shown = cells(comparison, method)
+    is_best = method is comparison.best()
+    name = [shown.pop("method"), el("span", "best", class_="mark") if is_best else None]
+    if trouble := method.error or method.left_out:  # some splits were done before
+        partial = f"{len(method.scores)} of {comparison.n_splits} splits: {trouble}"
+        name.append(el("span", partial, class_="error"))
+    others = [
+        el("td", text, data_label=_HEADS[key][0], class_="none" if text == "–" else None)
+        for key, text in shown.items()
+    ]
+    kind = "best" if is_best else "baseline" if method is comparison.baseline else None
+    return el("tr", el("th", name, scope="row"), others, class_=kind)
+
+
+def _explanation(comparison: Comparison) -> str:
+    """How to read the numbers."""
+    parts = []
+    if len(comparison.n_test) > 1:
+        parts.append("± is one standard deviation over the splits.")
+    elif comparison.scoring == "accuracy":
+        parts.append(f"± is one standard error of a share among {sum(comparison.n_test)} test samples.")
+    if comparison.scoring != "accuracy":
+        parts.append(f"Methods are ranked, and parameters chosen, by {HEADS[comparison.scoring]}.")
+    if comparison.kernel_seconds:
+        parts.append(
+            f"Kernels are evaluated once for each split ({seconds(mean(comparison.kernel_seconds))}) and shared; "
+            "fit times are those of the final fit alone."
+        )
+    peaks = [peak for method in comparison.methods for peak in method.peak_bytes]
+    if any(map(math.isfinite, peaks)):
+        parts.append("Memory is what a fit added to the process at its peak, Gram matrices not counted.")
+    elif peaks:
+        parts.append("Memory is not measured on this system.")
+    return " ".join(parts)
