@@ -20,7 +20,7 @@ from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack
 from multikernel.gram.combination import Combination, WeightedSum, combined_scores
-from multikernel.io.state import Either, attributes, positions, reals
+from multikernel.io.state import attributes, either, positions, reals
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.clock import OutOfTime, grace, time_limit
 from multikernel.runtime.monitor import Result
@@ -127,7 +127,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         support_=positions("support", below="samples"),
         dual_coef_=reals("tasks", "support"),
         intercept_=reals("tasks"),
-        weights_=Either(reals("kernels"), reals("tasks", "kernels")),
+        weights_=either(reals("kernels"), reals("tasks", "kernels")),
     )
 
     def _sizes(self) -> dict[str, int]:

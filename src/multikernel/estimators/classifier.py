@@ -15,7 +15,7 @@ from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import ClassifierMixin
 from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
 from multikernel.gram import GramStack
-from multikernel.io.state import Labels, attributes
+from multikernel.io.state import attributes, labels
 
 
 @estimator
@@ -39,7 +39,7 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
     class_weight: Any = None
 
     multi_class = "ovr"  # for classifiers that solve one problem for all classes, with one score per class
-    _state = attributes(classes_=Labels("classes", text=False))
+    _state = attributes(classes_=labels("classes", (str, int, float)))
 
     def _sizes(self) -> dict[str, int]:
         n = len(self.classes_)

@@ -17,7 +17,7 @@ from multikernel.estimators.registry import register
 from multikernel.estimators.task_weights import TaskWeightsClassifier
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
-from multikernel.io.state import REAL, Anything, Maybe, attributes
+from multikernel.io.state import REAL, Maybe, anything, attributes
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Result
 from multikernel.solvers.cskl.continuation import CappedProblem, follow
@@ -55,7 +55,7 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
     exact: bool
     solver: str
     solver_options: dict[str, Any] | None
-    _state = attributes(t_=REAL, selection_gap_=Maybe(Anything()))
+    _state = attributes(t_=REAL, selection_gap_=Maybe(anything))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -16,7 +16,7 @@ from multikernel.estimators.classifier import KernelSVMClassifier
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.tasks import Tasks
 from multikernel.gram import GramStack, parse_memory
-from multikernel.io.state import Only, attributes
+from multikernel.io.state import attributes, only
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
 from multikernel.runtime.monitor import Result
@@ -54,7 +54,7 @@ class GroupNormClassifier(AverageLossMachine, KernelSVMClassifier):
     tol: float = 1e-2
     max_iter: int = 2000
 
-    _state = attributes(_stream=Only(None))
+    _state = attributes(_stream=only(None))
 
     @abstractmethod
     def _group_norm(self, n_kernels: int) -> float:

@@ -27,16 +27,16 @@ from multikernel.gram.checks import (
 from multikernel.gram.normalization import Normalization
 from multikernel.io.state import (
     COUNT,
-    Keyed,
-    Labels,
     Maybe,
     attributes,
     flags,
+    keyed,
+    labels,
     optional,
     part,
     positions,
     reals,
-    table,
+    samples,
 )
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
@@ -65,15 +65,15 @@ class KernelInput:
     _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
     _state = attributes(
         n_features_in_=COUNT,
-        feature_names_in_=Maybe(Labels("features")),
-        kernel_names_=Labels("kernels"),
+        feature_names_in_=Maybe(labels("features")),
+        kernel_names_=labels("kernels"),
         _n_train=COUNT,
         _support=positions("support", below="samples"),
         _columns=optional(positions("support", below="samples")),
-        _X=optional(table("columns", "features")),
+        _X=optional(samples("columns", "features")),
         _family=optional(part(KernelFamily, kernels="kernels", features="features")),
         _normalization=part(Normalization, kernels="kernels", columns="columns"),
-        _clipped=Keyed(positions(below="kernels"), reals("samples", "")),
+        _clipped=keyed(positions(below="kernels"), reals("samples", "")),
         _largest=reals("kernels"),
         _unit=flags("kernels"),
     )

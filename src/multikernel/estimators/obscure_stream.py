@@ -15,7 +15,7 @@ from multikernel.estimators.base import sane_weights
 from multikernel.estimators.group_norm import GroupNormClassifier
 from multikernel.gram import GramStack, KernelRows, LazyStack, parse_memory
 from multikernel.gram.normalization import Normalization, _inverse_root
-from multikernel.io.state import COUNT, Anything, Array, Maybe, Record, attributes, optional, reals
+from multikernel.io.state import COUNT, Maybe, anything, array, attributes, optional, reals, record
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
 from multikernel.solvers.common.score_table import ScoreTable
@@ -27,13 +27,13 @@ class OnlineLearning(GroupNormClassifier):
     """Base class: ``partial_fit`` for classifiers on features, with the state of the stream in ``_stream``."""
 
     _state = attributes(
-        n_updates_=Maybe(Anything()),
-        n_mistakes_=Maybe(Anything()),
+        n_updates_=Maybe(anything),
+        n_mistakes_=Maybe(anything),
         _stream=optional(
-            Record(
+            record(
                 coef=reals("support", "classes"),
                 table=reals("kernels", "classes", "support"),
-                arrival=Array("iu", ("support",), least=0),
+                arrival=array("iu", "support", least=0),
                 seen=COUNT,
                 updates=COUNT,
                 mistakes=COUNT,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack, compose, same_indices
-from multikernel.io.state import Each, Either, Only, Record, attributes, flags, reals
+from multikernel.io.state import Maybe, attributes, each, either, flags, only, reals, record
 
 logger = logging.getLogger(__name__)
 
@@ -25,18 +25,16 @@ STEPS = ("center", "cosine", "trace", "variance")
 MANY, GROUP, DRAWS, ERROR = 5000, 64, 5, 0.005
 
 _OF_KERNELS = attributes(chosen=flags("kernels"), columns=reals("kernels", "columns"))
-_CENTER = attributes(**_OF_KERNELS, step=Only("center"), grand=reals("kernels"), alive=reals("kernels"))
-_STATISTICS = Either(
-    Record(**_CENTER),
-    Record(**_CENTER, shares=reals("columns")),
-    Record(**_OF_KERNELS, step=Only("cosine"), from_rows=Only(True)),
-    Record(**_OF_KERNELS, step=Only("trace", "variance"), from_rows=Only(False), factor=reals("kernels")),
-    Record(
+_PER_KERNEL = reals("kernels")
+_STATISTICS = either(
+    record(**_OF_KERNELS, step=only("center"), grand=_PER_KERNEL, alive=_PER_KERNEL, shares=Maybe(reals("columns"))),
+    record(**_OF_KERNELS, step=only("cosine"), from_rows=only(True)),
+    record(
         **_OF_KERNELS,
-        step=Only("variance"),
-        from_rows=Only(False),
-        factor=reals("kernels"),
-        error=reals("kernels", least=0.0),
+        step=only("trace", "variance"),
+        from_rows=only(False),
+        factor=_PER_KERNEL,
+        error=Maybe(reals("kernels", least=0.0)),
     ),
 )
 
@@ -81,7 +79,7 @@ class Normalization:
     steps: Steps = None
     statistics_: list[dict[str, NDArray]] = field(default_factory=list, repr=False)
 
-    _state: ClassVar = attributes("steps", statistics_=Each(_STATISTICS))
+    _state: ClassVar = attributes("steps", statistics_=each(_STATISTICS))
 
     def _sizes(self) -> dict[str, int]:
         return dict(zip(("kernels", "columns"), self.statistics_[0]["columns"].shape)) if self.statistics_ else {}

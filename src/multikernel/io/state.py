@@ -1,14 +1,14 @@
 """What fitted objects hold, said once: kinds, shapes and limits of attributes, so that files can be checked.
 
 A class says in ``_state`` what its attributes are, beside those of the classes it derives from, and in ``_sizes`` how
-long the axes are that are named there. ``_check_loaded``, if it has one, looks at what is left.
+long the axes are that are named there. ``_check_loaded``, if it has one, looks at what is left. What an attribute
+must be is a function of its value and of the sizes that raises a `DataError` unless it is that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -16,214 +16,173 @@ from scipy.sparse import issparse
 from multikernel.io.files import DataError
 
 Sizes = Mapping[str, int]
+Spec = Callable[[Any, Sizes], None]
 
 
-class Spec(Protocol):
-    """What an attribute must be."""
+class Maybe(NamedTuple):
+    """An attribute that need not be there."""
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise a `DataError` unless ``value`` is that."""
+    spec: Spec
 
 
-@dataclass(frozen=True)
-class Array:
-    """An array of numbers, finite ones, with axes that have the named sizes; a number if there are none.
+def array(kinds: str, *axes: str, least: float = -np.inf, below: str | None = None, sparse: bool = False) -> Spec:
+    """Finite numbers of some of NumPy's kinds, on axes that have the named sizes ("" for any); one number if none.
 
-    Parameters
-    ----------
-    kinds : str
-        NumPy's letters for the kinds of numbers that are allowed.
-    axes : tuple of str
-        Names of sizes; "" for any.
-    least : float
-        No entry is smaller.
-    below : str, optional
-        All entries are smaller than this size: they are positions.
-    sparse : bool
-        Whether it may be a sparse matrix.
+    No entry is smaller than ``least``, all are smaller than the size ``below``. With ``sparse`` it may be a sparse
+    matrix.
     """
 
-    kinds: str
-    axes: tuple[str, ...] = ()
-    least: float = -np.inf
-    below: str | None = None
-    sparse: bool = False
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        entries = np.asarray(value.data if self.sparse and issparse(value) else value)
-        if entries.dtype.kind not in self.kinds or entries.dtype.itemsize > 8 or not entries.dtype.isnative:
+    def check(value: Any, sizes: Sizes) -> None:
+        entries = np.asarray(value.data if sparse and issparse(value) else value)
+        if entries.dtype.kind not in kinds or entries.dtype.itemsize > 8 or not entries.dtype.isnative:
             raise DataError(f"holds {entries.dtype}")
         shape = np.shape(value)
-        expected = tuple(sizes[axis] if axis else length for axis, length in zip(self.axes, shape))
-        if len(shape) != len(self.axes) or shape != expected:
-            raise DataError(f"has shape {shape}, not {tuple(sizes.get(axis, axis) for axis in self.axes)}")
-        if entries.size and not (np.isfinite(entries).all() and entries.min() >= self.least):
-            raise DataError(f"has entries that are not finite, or smaller than {self.least:g}")
-        if entries.size and self.below is not None and entries.max() >= sizes[self.below]:
-            raise DataError(f"has entries that are not below {sizes[self.below]}")
+        expected = tuple(sizes[axis] if axis else length for axis, length in zip(axes, shape))
+        if len(shape) != len(axes) or shape != expected:
+            raise DataError(f"has shape {shape}, not {tuple(sizes.get(axis, axis) for axis in axes)}")
+        if entries.size and not (np.isfinite(entries).all() and entries.min() >= least):
+            raise DataError(f"has entries that are not finite, or smaller than {least:g}")
+        if entries.size and below is not None and entries.max() >= sizes[below]:
+            raise DataError(f"has entries that are not below {sizes[below]}")
+
+    return check
 
 
-def reals(*axes: str, least: float = -np.inf) -> Array:
+def reals(*axes: str, least: float = -np.inf) -> Spec:
     """Finite numbers in single or double precision."""
-    return Array("f", axes, least)
+    return array("f", *axes, least=least)
 
 
-def table(rows: str, columns: str) -> Array:
+def samples(rows: str, columns: str) -> Spec:
     """Features of samples, dense or sparse."""
-    return Array("f", (rows, columns), sparse=True)
+    return array("f", rows, columns, sparse=True)
 
 
-def positions(*axes: str, below: str) -> Array:
+def positions(*axes: str, below: str) -> Spec:
     """Indices of something of which there are as many as the size ``below``."""
-    return Array("iu", axes, 0, below)
+    return array("iu", *axes, least=0, below=below)
 
 
-def flags(*axes: str) -> Array:
+def flags(*axes: str) -> Spec:
     """True or False."""
-    return Array("b", axes)
+    return array("b", *axes)
 
 
-REAL, COUNT = Array("fiu"), Array("iu", least=0)
-POSITIVE = Array("fiu", least=np.finfo(float).tiny)
+REAL, COUNT = array("fiu"), array("iu", least=0)
+POSITIVE = array("fiu", least=np.finfo(float).tiny)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """A list or an array with one axis, of text or of any plain values."""
+def labels(axis: str, plain: tuple[type, ...] = (str,)) -> Spec:
+    """A list or an array with one axis, of text or of other plain values."""
 
-    axis: str
-    text: bool = True
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, (list, np.ndarray)) or np.ndim(value) != 1 or len(value) != sizes[self.axis]:
-            raise DataError(f"is not a list of {sizes[self.axis]} entries")
-        plain = str if self.text else (str, int, float)
+    def check(value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, (list, np.ndarray)) or np.ndim(value) != 1 or len(value) != sizes[axis]:
+            raise DataError(f"is not a list of {sizes[axis]} entries")
         if not all(isinstance(entry, plain) for entry in np.asarray(value).tolist()):
             raise DataError("has entries that are not labels")
 
+    return check
 
-class Text:
+
+def text(value: Any, sizes: Sizes) -> None:
     """A string."""
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, str):
-            raise DataError(f"is a {type(value).__name__}, not text")
+    if not isinstance(value, str):
+        raise DataError(f"is a {type(value).__name__}, not text")
 
 
-@dataclass(frozen=True)
-class Part:
-    """An instance of a class, itself as it should be, with sizes, by their names there, that are sizes here."""
+def anything(value: Any, sizes: Sizes) -> None:
+    """Whatever it is."""
 
-    kind: type
-    sizes: Mapping[str, str]
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, self.kind):
-            raise DataError(f"is a {type(value).__name__}, not a {self.kind.__name__}")
+def part(kind: type, **same: str) -> Spec:
+    """An instance of a class, itself as it should be; ``its_size="size here"`` says which sizes must agree."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, kind):
+            raise DataError(f"is a {type(value).__name__}, not a {kind.__name__}")
         check_state(value)
         found: Sizes = value._sizes()  # type: ignore[attr-defined]
-        for theirs, ours in self.sizes.items():
+        for theirs, ours in same.items():
             if found.get(theirs, sizes[ours]) != sizes[ours]:
                 raise DataError(f"is made for {found[theirs]} {theirs}, not {sizes[ours]}")
 
-
-def part(kind: type, **sizes: str) -> Part:
-    """An instance of a class; ``its size="size here"``."""
-    return Part(kind, sizes)
+    return check
 
 
-@dataclass(frozen=True)
-class Each:
+def each(spec: Spec, size: str = "") -> Spec:
     """A list of things of one kind, as many as ``size`` says if it is given."""
 
-    spec: Spec
-    size: str = ""
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, list) or (self.size and len(value) != sizes[self.size]):
-            raise DataError(f"is not a list of {sizes.get(self.size, 'entries')}")
+    def check(value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, list) or (size and len(value) != sizes[size]):
+            raise DataError(f"is not a list of {sizes.get(size, 'entries')}")
         for entry in value:
-            self.spec.check(entry, sizes)
+            spec(entry, sizes)
+
+    return check
 
 
-@dataclass(frozen=True)
-class Keyed:
+def keyed(keys: Spec, values: Spec) -> Spec:
     """A dict of things of one kind."""
 
-    keys: Spec
-    values: Spec
-
-    def check(self, value: Any, sizes: Sizes) -> None:
+    def check(value: Any, sizes: Sizes) -> None:
         if not isinstance(value, dict):
             raise DataError("is not a dict")
         for key, entry in value.items():
-            self.keys.check(key, sizes)
-            self.values.check(entry, sizes)
+            keys(key, sizes)
+            values(entry, sizes)
+
+    return check
 
 
-class Record:
+def record(**entries: Spec | Maybe) -> Spec:
     """A dict with the named entries and no others."""
 
-    def __init__(self, **entries: Spec):
-        self.entries = entries
+    def check(value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, dict) or value.keys() - entries.keys():
+            raise DataError(f"is not a dict of {', '.join(entries)}")
+        _check_all(entries, value, sizes)
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, dict) or value.keys() != self.entries.keys():
-            raise DataError(f"is not a dict of {', '.join(self.entries)}")
-        _check_all(self.entries, value, sizes)
+    return check
 
 
-class Either:
+def either(*specs: Spec) -> Spec:
     """One of several things."""
 
-    def __init__(self, *specs: Spec):
-        self.specs = specs
-
-    def check(self, value: Any, sizes: Sizes) -> None:
+    def check(value: Any, sizes: Sizes) -> None:
         reasons = []
-        for spec in self.specs:
+        for spec in specs:
             try:
-                return spec.check(value, sizes)
+                return spec(value, sizes)
             except DataError as error:
                 reasons.append(str(error))
         raise DataError(", ".join(reasons))
 
+    return check
 
-class Only:
+
+def only(*values: Any) -> Spec:
     """One of the values given."""
 
-    def __init__(self, *values: Any):
-        self.values = values
-
-    def check(self, value: Any, sizes: Sizes) -> None:
+    def check(value: Any, sizes: Sizes) -> None:
         if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
             value = value.item()
-        if not any(type(value) is type(known) and value == known for known in self.values):
-            raise DataError(f"is not {' or '.join(map(repr, self.values))}")
+        if not any(type(value) is type(known) and value == known for known in values):
+            raise DataError(f"is not {' or '.join(map(repr, values))}")
+
+    return check
 
 
-def optional(spec: Spec) -> Either:
+def optional(spec: Spec) -> Spec:
     """None, or something else."""
-    return Either(Only(None), spec)
+    return either(only(None), spec)
 
 
-class Anything:
-    """Whatever it is."""
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        pass
-
-
-def attributes(*reports: str, **specs: Spec) -> Mapping[str, Spec]:
+def attributes(*reports: str, **specs: Spec | Maybe) -> dict[str, Any]:
     """What the attributes of a class are; of those that are only named, predictions do not depend."""
-    return {**dict.fromkeys(reports, Anything()), **specs}
+    return {**dict.fromkeys(reports, anything), **specs}
 
 
-class Maybe(Either):
-    """An attribute that need not be there."""
-
-
-def described(kind: type) -> dict[str, Spec]:
+def described(kind: type) -> dict[str, Spec | Maybe]:
     """What a class, and those that it derives from, say of their attributes."""
     return {name: spec for cls in reversed(kind.__mro__) for name, spec in vars(cls).get("_state", {}).items()}
 
@@ -247,13 +206,15 @@ def check_state(value: Any) -> None:
         raise DataError(f"{kind.__name__}: {error}") from None
 
 
-def _check_all(specs: Mapping[str, Spec], state: Mapping[str, Any], sizes: Sizes) -> None:
+def _check_all(specs: Mapping[str, Spec | Maybe], state: Mapping[str, Any], sizes: Sizes) -> None:
     for name, spec in specs.items():
-        if name not in state:
-            if isinstance(spec, Maybe):
+        if isinstance(spec, Maybe):
+            if name not in state:
                 continue
+            spec = spec.spec
+        if name not in state:
             raise DataError(f"{name} is missing")
         try:
-            spec.check(state[name], sizes)
+            spec(state[name], sizes)
         except DataError as error:
             raise DataError(f"{name} {error}") from None

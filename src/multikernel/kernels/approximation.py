@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from multikernel.io.state import COUNT, REAL, attributes, optional, part, reals, table
+from multikernel.io.state import COUNT, REAL, attributes, optional, part, reals, samples
 from multikernel.kernels.base import Kernel, parameters
 from multikernel.kernels.columns import as_data, resolve_columns, take_columns
 from multikernel.kernels.functions import RBF, ExplicitKernel
@@ -150,7 +150,7 @@ class Nystroem(ApproximateKernel):
 
     _short = "nystroem"
     _state = attributes(
-        landmarks_=optional(table("landmarks", "selected")), transform_=optional(reals("landmarks", "rank"))
+        landmarks_=optional(samples("landmarks", "selected")), transform_=optional(reals("landmarks", "rank"))
     )
 
     def _sizes(self) -> dict[str, int]:

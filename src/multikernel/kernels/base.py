@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from multikernel.io.state import COUNT, POSITIVE, Labels, Text, attributes, optional, positions
+from multikernel.io.state import COUNT, POSITIVE, attributes, labels, optional, positions, text
 from multikernel.kernels.columns import describe, resolve_columns
 from multikernel.kernels.quantities import PreparedRows, Quantity, TrainingSet
 from multikernel.runtime.threads import over_rows
@@ -71,9 +71,9 @@ class Kernel(BaseEstimator):
 
     _state: ClassVar = attributes(
         columns_=positions("selected", below="features"),
-        column_names_=optional(Labels("selected")),
+        column_names_=optional(labels("selected")),
         n_features_in_=COUNT,
-        name=optional(Text()),
+        name=optional(text),
     )
 
     def _sizes(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from multikernel.io.state import Each, Labels, attributes, part
+from multikernel.io.state import attributes, each, labels, part
 from multikernel.kernels.approximation import Nystroem
 from multikernel.kernels.base import Kernel, unique_names
 from multikernel.kernels.columns import describe, is_frame, names_of
@@ -217,7 +217,7 @@ class KernelFamily:
     ((3, 3, 3), (3, 2, 3))
     """
 
-    _state = attributes(kernels=Each(part(Kernel, features="features"), "kernels"), names=Labels("kernels"))
+    _state = attributes(kernels=each(part(Kernel, features="features"), "kernels"), names=labels("kernels"))
 
     def _sizes(self) -> dict[str, int]:
         return {"kernels": len(self.names), "features": self.kernels[0].n_features_in_}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from multikernel.io.state import Array, attributes
+from multikernel.io.state import array, attributes
 from multikernel.kernels.base import DistanceKernel, Kernel, parameters
 from multikernel.kernels.columns import take_columns
 from multikernel.kernels.quantities import PreparedRows, Quantity, Rows, TrainingSet, Window
@@ -41,7 +41,7 @@ class PairwiseKernel(Kernel):
     """A kernel whose X holds one column per training sample; ``columns`` picks a slice of a stack of them."""
 
     pairwise = True
-    _state = attributes(columns_=Array("iu", ("selected",), least=0))  # a matrix, if there are so many
+    _state = attributes(columns_=array("iu", "selected", least=0))  # a matrix, if there are so many
 
     def _fit_columns(self, training: TrainingSet) -> None:
         X = _dense(training.X)
