@@ -18,7 +18,6 @@ FLOOR = {
     "runtime.monitor",
     "runtime.threads",
     "runtime.warnings",
-    "io.archive",
     "io.files",
     "io.state",
     "io.versions",

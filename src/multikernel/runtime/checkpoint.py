@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.io.archive import open_archive, read_array
-from multikernel.io.files import DataError, atomic_write
+from multikernel.io.files import DataError, atomic_write, open_archive, read_array
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.warnings import warn_user
 

@@ -26,8 +26,6 @@ PARTS = (
     "multikernel.problems.regularizers:L1",
     "multikernel.problems.regularizers:SquaredL2",
 )
-
-
 # parts of scikit-learn whose estimators are arrays and plain values, and may stand before a model in a pipeline
 SCIKIT_LEARN = ("compose", "decomposition", "feature_selection", "impute", "pipeline", "preprocessing")
 
@@ -38,27 +36,21 @@ class ModelFileError(DataError):
 
 def storable_classes(trusted: Iterable[type] = ()) -> dict[str, type]:
     """Classes that a model file may name: the library's own, and those that the caller trusts."""
+    from sklearn.gaussian_process import kernels as gaussian
+
     from multikernel.estimators.registry import available
     from multikernel.kernels import Kernel
 
     classes: dict[str, type] = {method.estimator.__name__: method.estimator for method in available().values()}
-    for kernel in _subclasses(Kernel):
-        if kernel.__module__.startswith("multikernel."):
-            classes[kernel.__name__] = kernel
-    for part in PARTS:
-        module, name = part.split(":")
+    own = (kernel for kernel in _subclasses(Kernel) if kernel.__module__.startswith("multikernel."))
+    classes.update({kernel.__name__: kernel for kernel in own})
+    for module, name in (part.split(":") for part in PARTS):
         classes[name] = getattr(importlib.import_module(module), name)
-    classes.update(_gaussian_process_kernels())
+    # those that FromGaussianProcess wraps: parameters and nothing else
+    wrapped = (kind for kind in vars(gaussian).values() if isinstance(kind, type))
+    classes.update({f"sklearn.{kind.__name__}": kind for kind in wrapped if issubclass(kind, gaussian.Kernel)})
     classes.update({cls.__name__: cls for cls in trusted})
     return classes
-
-
-def _gaussian_process_kernels() -> dict[str, type]:
-    """scikit-learn's kernels, which `FromGaussianProcess` wraps: parameters and nothing else."""
-    from sklearn.gaussian_process import kernels
-
-    found = {name: value for name, value in vars(kernels).items() if isinstance(value, type)}
-    return {f"sklearn.{name}": value for name, value in found.items() if issubclass(value, kernels.Kernel)}
 
 
 def scikit_learn_name(value: Any) -> str | None:
@@ -86,12 +78,7 @@ def _subclasses(cls: Any) -> Iterable[type]:
 
 
 class Encoder:
-    """Turns objects into JSON values; arrays go to ``arrays``, objects that may be shared to ``objects``.
-
-    Parameters
-    ----------
-    classes : dict of str to type
-        Classes whose instances may be stored, by name.
+    """Turns objects into JSON values, given the classes whose instances may be stored, by name.
 
     Attributes
     ----------
@@ -138,8 +125,11 @@ class Encoder:
         self._known[id(value)] = (value, None)
         if isinstance(value, np.generic):
             encoded = {"$": "scalar", "array": self._array(np.asarray(value))["array"]}
+        elif isinstance(value, np.ndarray) and value.dtype.hasobject:  # such as text labels
+            items = self.encode(list(value.ravel()), where)
+            encoded = {"$": "objects", "shape": list(value.shape), "items": items}
         elif isinstance(value, np.ndarray):
-            encoded = self._objects(value, where) if value.dtype.hasobject else self._array(value)
+            encoded = self._array(value)
         elif scipy.sparse.issparse(value):
             encoded = self._sparse(value)
         else:
@@ -150,17 +140,10 @@ class Encoder:
     def _array(self, value: np.ndarray) -> dict[str, Any]:
         """An array with the order of its axes in memory, on which the last bits of a product may depend."""
         order = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
-        self.arrays.append(np.ascontiguousarray(np.asarray(value).transpose(order)))
+        plain = np.asarray(value)
+        self.arrays.append(np.ascontiguousarray(plain.transpose(order)) if plain.ndim else plain)
         encoded: dict[str, Any] = {"$": "array", "array": len(self.arrays) - 1}
-        if order != list(range(value.ndim)):
-            encoded["axes"] = order
-        if value.ndim == 0:
-            self.arrays[-1] = np.asarray(value)
-        return encoded
-
-    def _objects(self, value: np.ndarray, where: str) -> dict[str, Any]:
-        """An array of Python objects, such as text labels, entry by entry."""
-        return {"$": "objects", "shape": list(value.shape), "items": self.encode(list(value.ravel()), where)}
+        return encoded if order == list(range(value.ndim)) else {**encoded, "axes": order}
 
     def _sparse(self, value: Any) -> dict[str, Any]:
         """A sparse matrix in compressed rows, as a matrix or as an array."""
@@ -224,11 +207,6 @@ class Decoder:
         ``read_array(k)`` gives array number k.
     written_by : str
         The library version of the file, for messages.
-
-    Attributes
-    ----------
-    instances : dict of int to object
-        Those made so far, by their position in ``objects``.
     """
 
     def __init__(
@@ -238,12 +216,10 @@ class Decoder:
         read_array: Callable[[int], np.ndarray],
         written_by: str,
     ):
-        self._classes = classes
-        self._objects = objects
-        self._read_array = read_array
-        self._written_by = written_by
+        self._classes, self._objects = classes, objects
+        self._read_array, self._written_by = read_array, written_by
         self._arrays: dict[int, np.ndarray] = {}
-        self.instances: dict[int, Any] = {}
+        self.instances: dict[int, Any] = {}  # those made so far, by their position in ``objects``
 
     def decode(self, value: Any) -> Any:
         """The object that a JSON value stands for."""
@@ -251,26 +227,19 @@ class Decoder:
             return [self.decode(item) for item in value]
         if not isinstance(value, dict):
             return value
-        try:
-            make = getattr(self, f"_make_{value['$']}")
-        except (KeyError, AttributeError):
-            raise ModelFileError(f"unknown kind of entry {value.get('$')!r}") from None
+        kind = value.get("$")
+        if kind == "float":
+            return float(value["value"])
+        if kind == "dict":
+            return {self.decode(key): self.decode(item) for key, item in value["items"]}
+        if kind == "tuple":
+            return tuple(self.decode(value["items"]))
+        if kind in ("slice", "range"):
+            return {"slice": slice, "range": range}[kind](*self.decode(value["items"]))
+        make = getattr(self, f"_make_{kind}", None)
+        if make is None:
+            raise ModelFileError(f"unknown kind of entry {kind!r}")
         return make(value)
-
-    def _make_float(self, value: dict[str, Any]) -> float:
-        return float(value["value"])
-
-    def _make_tuple(self, value: dict[str, Any]) -> tuple:
-        return tuple(self.decode(value["items"]))
-
-    def _make_dict(self, value: dict[str, Any]) -> dict:
-        return {self.decode(key): self.decode(item) for key, item in value["items"]}
-
-    def _make_slice(self, value: dict[str, Any]) -> slice:
-        return slice(*self.decode(value["items"]))
-
-    def _make_range(self, value: dict[str, Any]) -> range:
-        return range(*self.decode(value["items"]))
 
     def _make_dtype(self, value: dict[str, Any]) -> Any:
         dtype = np.dtype(str(value["name"]))

@@ -6,20 +6,20 @@ library's own classes, nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from multikernel.io.archive import open_archive, read_array
-from multikernel.io.files import DataError, atomic_write
-from multikernel.io.models.encoding import Decoder, Encoder, ModelFileError, storable_classes
+from multikernel.io.encoding import Decoder, Encoder, ModelFileError, storable_classes
+from multikernel.io.files import DataError, atomic_write, open_archive, read_array
 from multikernel.io.state import check_state
 
 __all__ = ["FORMAT", "ModelFileError", "load", "read_manifest", "save"]
@@ -107,36 +107,53 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> BaseE
     ModelFileError
         When the file is not a model, is damaged, or was written in a format that this version does not read.
     """
-    try:
-        with _opened(path) as archive:
-            manifest = _checked_manifest(archive)
-            decoder = Decoder(
-                storable_classes(trusted),
-                manifest["objects"],
-                lambda k: read_array(archive, _array_name(k)),
-                manifest["versions"]["multikernel"],
-            )
-            model = decoder.decode(manifest["model"])
+    with _archive(path) as archive:
+        manifest = _checked_manifest(archive)
+        decoder = Decoder(
+            storable_classes(trusted),
+            manifest["objects"],
+            lambda k: read_array(archive, _array_name(k)),
+            manifest["versions"]["multikernel"],
+        )
+        model = decoder.decode(manifest["model"])
         if type(model).__name__ != manifest["class"] or not hasattr(model, "predict"):
             raise ModelFileError(f"it holds a {type(model).__name__} instead of a model")
         for instance in decoder.instances.values():
             _check_fitted(instance)
-        return model
-    except DataError as error:
-        raise ModelFileError(f"{path} cannot be used: {error}") from None
-    except Exception as error:  # damage shows as any of a dozen types: see _damaged
-        raise _damaged(path, error) from None
+    return model
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a model file says of itself: class, versions, metadata; the arrays are not read."""
+    with _archive(path) as archive:
+        return _checked_manifest(archive)
+
+
+@contextlib.contextmanager
+def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """The archive of a model file; whatever goes wrong with it is a `ModelFileError` that names the file.
+
+    The zip reader, the JSON reader, the array reader and the decoder each have their own exceptions for bytes that
+    make no sense, and a flipped bit can reach any of them. No code of a file is run, so whatever is raised comes from
+    the file's content.
+    """
     try:
-        with _opened(path) as archive:
-            return _checked_manifest(archive)
-    except ModelFileError as error:
+        if not Path(path).exists():
+            raise ModelFileError("there is no such file")
+        if Path(path).is_dir():
+            raise ModelFileError("it is a folder")
+        if Path(path).stat().st_size == 0:
+            raise ModelFileError("it is empty (0 bytes)")
+        with open_archive(path) as archive:
+            yield archive
+    except DataError as error:
         raise ModelFileError(f"{path} cannot be used: {error}") from None
-    except Exception as error:  # damage shows as any of a dozen types: see _damaged
-        raise _damaged(path, error) from None
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelFileError(
+            f"{path} is not a complete model file ({reason}): it may be truncated or damaged. "
+            "Copy it again, or fit the model again"
+        ) from None
 
 
 def _versions() -> dict[str, str]:
@@ -155,17 +172,6 @@ def _versions() -> dict[str, str]:
 
 def _array_name(k: int) -> str:
     return f"arrays/{k}.npy"
-
-
-def _opened(path: str | os.PathLike[str]) -> zipfile.ZipFile:
-    """The archive; missing files and folders get their own words."""
-    if not Path(path).exists():
-        raise ModelFileError("there is no such file")
-    if Path(path).is_dir():
-        raise ModelFileError("it is a folder")
-    if Path(path).stat().st_size == 0:
-        raise ModelFileError("it is empty (0 bytes)")
-    return open_archive(path)
 
 
 def _checked_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -201,17 +207,3 @@ def _check_fitted(instance: Any) -> None:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _damaged(path: str | os.PathLike[str], error: BaseException) -> ModelFileError:
-    """The error for a file that cannot be decoded.
-
-    The zip reader, the JSON reader, the array reader and the decoder each have their own exceptions for bytes
-    that make no sense, and a flipped bit can reach any of them. No code of a file is run, so whatever is
-    raised comes from the file's content.
-    """
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return ModelFileError(
-        f"{path} is not a complete model file ({reason}): it may be truncated or damaged. "
-        "Copy it again, or fit the model again"
-    )
