@@ -3,10 +3,12 @@
 import json
 import logging
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -21,27 +23,6 @@ from multikernel.cli.progress import ProgressBar
 from multikernel.io.models import load
 
 COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
-
-
-@pytest.fixture(autouse=True)
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; gives the exit code, standard output and standard error."""
-
-    def call(*arguments):
-        try:
-            code = main(list(map(str, arguments)))
-        except SystemExit as error:
-            code = error.code
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture
@@ -122,23 +103,36 @@ def test_quiet_leaves_standard_error_empty(run, kernels):
     assert "2 of 2" in out
 
 
+def noisy(function):
+    """The function, after a warning of NumPy's in its thread and in another."""
+
+    def wrapper(*arguments, **options):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: np.log(np.zeros(1))).result()
+        np.float64(1.0) / np.zeros(1)
+        return function(*arguments, **options)
+
+    return wrapper
+
+
+@pytest.mark.parametrize(
+    "where", ["multikernel.compare.stacks.Preparation.stacks", "multikernel.KernelAverageClassifier.fit"]
+)
+def test_quiet_keeps_the_warnings_of_numpy_to_itself(run, flowers, monkeypatch, where):
+    owner, name = where.rsplit(".", 1)
+    target = pkgutil.resolve_name(owner)
+    monkeypatch.setattr(target, name, noisy(getattr(target, name)))
+    data = ("-d", flowers, "-t", "species", "-m", "average", "-C", "1,10")
+    assert run("fit", *data, "-o", "model.mkl", "-q")[::2] == (0, "")
+    assert run("compare", *data, "--test-size", "0.3", "-q")[::2] == (0, "")
+    code, _, err = run("fit", *data, "-o", "model.mkl")
+    assert code == 0
+    assert "multikernel: warning: divide by zero" in err
+
+
 def test_methods_and_bandwidths_are_chosen(run, flowers):
-    code, out, _ = run(
-        *(
-            "compare",
-            "-d",
-            flowers,
-            "-t",
-            "species",
-            "--test-size",
-            "0.3",
-            *FAST,
-            "--no-single",
-            "--json",
-            "all.json",
-        ),
-        *("--methods", "average", "--kernels", "rbf", "--bandwidths", "0.5,1,2"),
-    )
+    given = ("-d", flowers, "-t", "species", "--test-size", "0.3", *FAST, "--no-single", "--json", "all.json")
+    code, out, _ = run("compare", *given, "--methods", "average", "--kernels", "rbf", "--bandwidths", "0.5,1,2")
     assert code == 0
     assert len(out.splitlines()) == 3
     names = json.loads(Path("all.json").read_text(encoding="utf-8"))["kernel_names"]
@@ -405,17 +399,32 @@ def test_missing_columns_at_prediction_are_named(run, flowers):
     assert not os.path.exists("out.csv")
 
 
-def test_when_every_method_fails_the_reasons_are_shown_and_the_code_is_1(run, flowers, monkeypatch):
+def test_when_every_method_fails_the_reasons_are_shown_and_nothing_is_written(run, flowers, monkeypatch):
     from multikernel import KernelAverageClassifier
 
     def fail(self, *arguments, **options):
         raise RuntimeError("broken on purpose")
 
     monkeypatch.setattr(KernelAverageClassifier, "fit", fail)
-    code, out, err = run("compare", "-d", flowers, "-t", "species", "--methods", "average", "--no-single")
+    before = set(os.listdir("."))
+    data = ("-d", flowers, "-t", "species", "--methods", "average")
+    code, out, err = run("compare", *data, "--json", "all.json", "-q")
     assert code == 1
     assert "RuntimeError: broken on purpose" in out
-    assert "no method could be fitted" in err
+    assert err == "multikernel: error: no method could be fitted, for the reasons above; no report was written\n"
+    assert set(os.listdir(".")) == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_cannot_be_written_is_called_by_its_name(run, flowers, folder, monkeypatch):
+    if folder:  # as on a disk that is full: the temporary file is what fails
+        monkeypatch.setattr(os, "fsync", lambda descriptor: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    target = "model.mkl" if folder else "/dev/full"
+    code, _, err = run("fit", "-d", flowers, "-t", "species", "-C", "1", "-o", target, "-q")
+    assert code == 1
+    assert err == f"multikernel: error: {target}: No space left on device\n"
+    assert [name for name in os.listdir(".") if name != "flowers.csv"] == []
 
 
 def test_unexpected_errors_are_one_line_unless_the_traceback_is_asked_for(run, flowers, monkeypatch):

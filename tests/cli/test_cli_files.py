@@ -10,30 +10,8 @@ from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.preprocessing import RobustScaler, StandardScaler
 
 from multikernel import KernelAverageClassifier, SVRGMKLClassifier
-from multikernel.cli import main
 from multikernel.io.models import load
 from multikernel.kernels import RBF
-
-
-@pytest.fixture(autouse=True)
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; gives the exit code, standard output and standard error."""
-
-    def call(*arguments):
-        try:
-            code = main(list(map(str, arguments)))
-        except SystemExit as error:
-            code = error.code
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return call
 
 
 def write_csv(name, header, rows):

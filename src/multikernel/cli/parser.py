@@ -62,70 +62,60 @@ def _option(names: str, metavar: str | None, text: str, **settings: Any) -> tupl
     return names.split(), {"help": text, **({} if metavar is None else {"metavar": metavar}), **settings}
 
 
+def _flag(name: str, text: str) -> tuple[list[str], dict[str, Any]]:
+    return _option(name, None, text, action="store_true")
+
+
 def _data(**settings: Any) -> tuple[Any, ...]:
     """Options about the data."""
     files = ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file"
-    scale = (
-        "scale each column to mean 0 and deviation 1, or to median 0 and quartiles 1 apart, learnt on training "
-        "samples (default: standard for tables, none for arrays and for histogram kernels)"
+    view = (
+        "columns that belong together: names, positions, ranges a:b, patterns, with commas; repeat it for more views"
     )
-    views = (
-        "columns that belong together, by name, position, range a:b or pattern, separated by commas; repeat it for"
-    )
+    scale = "columns to mean 0 and deviation 1, or median 0 and quartiles 1 apart, learnt on training samples "
+    scale += "(default: standard for tables, none for arrays and for histogram kernels)"
     matrices = "the arrays, or this array, are kernels; usually detected from the shapes"
     return (
         _option("-d --data", "FILE", files, action="append", **settings),
         _option("--id", "COLUMN", "sample IDs, used to join files and repeated with predictions"),
         _option("-t --target", "NAME", "column or array with the labels"),
-        _option("--view", "NAME=COLUMNS", views, action="append", default=[]),
+        _option("--view", "NAME=COLUMNS", view, action="append", default=[]),
         _option("--drop", "COLUMNS", "columns that are not features"),
         _option("--scale", None, scale, choices=("standard", "robust", "none")),
         _option("--precomputed", "ARRAY", matrices, nargs="?", const=True),
-        _option("--distances", None, "the arrays are distances D: kernels are exp(-D / mean D)", action="store_true"),
+        _flag("--distances", "the arrays are distances D: kernels are exp(-D / mean D)"),
     )
 
 
-KERNELS = (
-    _option("--kernels", "LIST", "families (default: %(default)s)", default="linear,polynomial,rbf"),
-    _option(
-        "--bandwidths",
-        "LIST",
-        "multiples of the mean distance between training samples, for families that have a bandwidth "
-        "(default: %(default)s)",
-        default="1",
-    ),
-    _option(
-        "--normalize",
-        "STEP[,STEP]",
-        "put the kernels on one scale, with statistics of the training samples: center, cosine, trace, variance, or "
-        "several, applied in the given order (default: none)",
-    ),
-    _option(
-        "--psd",
-        None,
-        "kernels that are not positive semi-definite: reject them, drop their negative part, or ignore it "
-        "(default: raise)",
-        choices=("raise", "clip", "ignore"),
-        default="raise",
-    ),
-)
+def _kernels() -> tuple[Any, ...]:
+    """Options about the kernels."""
+    bandwidths = "multiples of the mean distance between training samples (default: %(default)s)"
+    steps = "put kernels on one scale: center, cosine, trace, variance, or several in order (default: none)"
+    psd = "kernels that are not positive semi-definite: reject, drop the negative part, or ignore it (default: raise)"
+    return (
+        _option("--kernels", "LIST", "families (default: %(default)s)", default="linear,polynomial,rbf"),
+        _option("--bandwidths", "LIST", bandwidths, default="1"),
+        _option("--normalize", "STEP[,STEP]", steps),
+        _option("--psd", None, psd, choices=("raise", "clip", "ignore"), default="raise"),
+    )
 
-TUNING = (
-    _option("-C", "LIST", "values of C to choose from by validation (default: the method's own)", dest="C"),
-    _option("--inner-cv", "FOLDS", "folds for that validation (default: 3)", type=whole(2), default=3),
-    _option(
-        "--scoring",
-        None,
-        "score for choosing parameters and ranking methods (default: accuracy); roc_auc: each class against the "
-        "rest, averaged over classes",
-        choices=("accuracy", "balanced_accuracy", "roc_auc"),
-        default="accuracy",
-    ),
-    _option("--class-weight", None, "weight samples by the inverse of their class size", choices=("balanced",)),
-    _option("--max-time", "SECONDS", "time limit for each fit", type=SECONDS),
-    _option("--memory", "SIZE", "memory for kernels, such as 2GB (default: half of what is free)"),
-    _option("--seed", "N", "seed for the splits (default: 0)", type=whole(0), default=0),
-)
+
+def _tuning() -> tuple[Any, ...]:
+    """Options about parameters and what a fit may cost."""
+    score = "score for choosing parameters and ranking methods (default: accuracy); roc_auc: mean over the classes"
+    scores = ("accuracy", "balanced_accuracy", "roc_auc")
+    return (
+        _option("-C", "LIST", "values of C to choose from by validation (default: the method's own)", dest="C"),
+        _option("--inner-cv", "FOLDS", "folds for that validation (default: 3)", type=whole(2), default=3),
+        _option("--scoring", None, score, choices=scores, default="accuracy"),
+        _option("--class-weight", None, "weight samples by the inverse of their class size", choices=("balanced",)),
+        _option("--max-time", "SECONDS", "time limit for each fit", type=SECONDS),
+        _option("--memory", "SIZE", "memory for kernels, such as 2GB (default: half of what is free)"),
+        _option("--seed", "N", "seed for the splits (default: 0)", type=whole(0), default=0),
+    )
+
+
+NEW_SAMPLES = "new samples, or their kernels with the training samples; as many files, in the same order, as in fit"
 
 # Name, where it runs, what it does, usage, groups of options; of a list only one may be given.
 COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
@@ -136,26 +126,21 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         "[--data FILE --target NAME]",
         {
             "data; without a file, the built-in digits in four quadrants": _data(),
-            "kernels, one per view, family and bandwidth": KERNELS,
+            "kernels, one per view, family and bandwidth": _kernels(),
             "comparison": (
                 _option("-m --methods", "LIST", "methods to run (default: all)"),
                 [
                     _option("--cv", "FOLDS", "cross-validation (default: 5 folds up to 1000 samples)", type=whole(2)),
                     _option(
-                        "--test-size",
-                        "SHARE",
-                        "hold out this share of the samples once (default: 0.3 beyond 1000 samples)",
-                        type=SHARE,
+                        "--test-size", "SHARE", "hold out a share once (default: 0.3 beyond 1000 samples)", type=SHARE
                     ),
                     _option(
-                        "--split",
-                        "TRAIN,TEST",
-                        "arrays in the file with training and test rows; one row per split if two-dimensional",
+                        "--split", "TRAIN,TEST", "arrays of training and test rows in the file, one split per row"
                     ),
                 ],
-                _option("--no-single", None, "do not score each kernel alone", action="store_true"),
+                _flag("--no-single", "do not score each kernel alone"),
             ),
-            "parameters, chosen on the training samples": TUNING,
+            "parameters, chosen on the training samples": _tuning(),
             "output": (
                 _option("-o --output", "FILE", "report (default: %(default)s)", default="report.html"),
                 _option("--json", "FILE", "also write all results as JSON"),
@@ -169,13 +154,13 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         "--data FILE --output MODEL",
         {
             "data": _data(required=True),
-            "kernels, one per view, family and bandwidth": KERNELS,
+            "kernels, one per view, family and bandwidth": _kernels(),
             "model": (
                 _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
-                _option("--regression", None, "the target is a number: fit SVRGMKLRegressor", action="store_true"),
+                _flag("--regression", "the target is a number: fit SVRGMKLRegressor"),
                 _option("-o --output", "FILE", "model file to write, such as model.mkl", required=True),
             ),
-            "parameters": TUNING,
+            "parameters": _tuning(),
         },
     ),
     (
@@ -186,20 +171,13 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         {
             "model and data": (
                 _option("model", "MODEL", "model file, from multikernel fit"),
-                _option(
-                    "-d --data",
-                    "FILE",
-                    "new samples, or their kernels with the training samples; the same number of files as the model "
-                    "was fitted on, in the same order",
-                    action="append",
-                    required=True,
-                ),
+                _option("-d --data", "FILE", NEW_SAMPLES, action="append", required=True),
                 _option("--id", "COLUMN", "IDs to write with predictions (default: those used in fit, if present)"),
             ),
             "output": (
                 _option("-o --output", "FILE", "csv file to write (default: standard output)"),
-                _option("--scores", None, "add decision values", action="store_true"),
-                _option("--proba", None, "add probabilities, for methods that have them (svrg)", action="store_true"),
+                _flag("--scores", "add decision values"),
+                _flag("--proba", "add probabilities, for methods that have them (svrg)"),
             ),
         },
     ),
@@ -211,7 +189,7 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         {
             "what": (
                 _option("file", "FILE", "model or data file", nargs="?"),
-                _option("--json", None, "as JSON", action="store_true"),
+                _flag("--json", "as JSON"),
             ),
         },
     ),

@@ -86,13 +86,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     target = Path(os.path.realpath(target)) if target.is_symlink() else target
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it")
-    if target.exists() and not target.is_file():  # /dev/stdout, a pipe: nothing to replace
-        with open(target, "wb") as stream:
-            yield stream
-        return
     mode, temporary = _default_mode(target), None
     _remove_abandoned(target)
     try:
+        if target.exists() and not target.is_file():  # /dev/stdout, a pipe: nothing to replace
+            with open(target, "wb") as stream:
+                yield stream
+            return
         descriptor, temporary = _temporary(target)
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
