@@ -227,7 +227,7 @@ def test_a_thread_says_what_goes_on_until_the_work_is_done(capsys, monkeypatch):
     from multikernel.compiled.jit import compilations
 
     monkeypatch.setattr("multikernel.cli.progress.FIRST", 0.01)
-    logger = logging.getLogger("multikernel.runtime.session")
+    logger = logging.getLogger("multikernel.runtime.run")
     monkeypatch.setattr(compilations, "running", 1)
     with ProgressBar(False, "fitting"):
         assert "s  fitting: compiling\n" in lines_until(capsys, "compiling")

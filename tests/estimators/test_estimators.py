@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from multikernel import BestKernelClassifier, KernelAverageClassifier, gram_stack
-from multikernel.estimators import average
+from multikernel.estimators import average, best
 from multikernel.gram import DenseStack, LazyStack
 from multikernel.kernels import RBF, FromDistance, KernelFamily, Linear, Polynomial, Sigmoid
 
@@ -79,9 +79,10 @@ def test_precomputed_kernels_give_the_same_model_as_features(how, multi_class):
 
 def test_the_search_for_the_best_kernel_keeps_to_the_memory_of_the_fit(monkeypatch):
     budgets, original = [], average.one_kernel
-    monkeypatch.setattr(average, "one_kernel", lambda *given: budgets.append(given[2]) or original(*given))
+    for module in (average, best):
+        monkeypatch.setattr(module, "one_kernel", lambda *given: budgets.append(given[2]) or original(*given))
     BestKernelClassifier(KERNELS, cv=2, memory="20kB").fit(IRIS_X, IRIS_y)
-    assert len(budgets) == 2 * len(KERNELS) + 1
+    assert len(budgets) == len(KERNELS) + 1
     assert set(budgets) == {20 * 1024}
 
 
@@ -383,8 +384,8 @@ def test_best_kernel_works_with_metadata_routing():
 
 @pytest.mark.parametrize("reached", [0, 1])
 def test_best_kernel_keeps_to_its_time(fake_clock, reached):
-    fake_clock.jump_in(KernelAverageClassifier, "fit", call=5 * reached + 1, seconds=90.0)
-    with pytest.warns(ConvergenceWarning, match=f"compared only {reached} of 2 kernels: max_time was nearly used up"):
+    fake_clock.jump_in(best, "fold_scores", call=reached + 1, seconds=90.0)
+    with pytest.warns(ConvergenceWarning, match=f"finished only {reached} of 2 kernels: max_time was nearly used up"):
         model = BestKernelClassifier([RBF(), Linear()], max_time=100.0).fit(IRIS_X, IRIS_y)
     assert model.best_index_ == 0
     assert not model.converged_

@@ -13,13 +13,13 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from multikernel import MultilabelMKLClassifier
-from multikernel.estimators.multilabel_labels import parse_labels
-from multikernel.estimators.multilabel_thresholds import best_threshold, left_out_scores
+from multikernel.estimators.multilabel import parse_labels
 from multikernel.gram import DenseStack
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, Linear
 from multikernel.problems.multilabel import LabelSumProblem
 from multikernel.solvers.multilabel.catalogue import SOLVERS
+from multikernel.solvers.multilabel.final import best_threshold, left_out_scores
 from multikernel.svm import LabelSVMs
 
 
@@ -109,9 +109,9 @@ def test_bad_labels_are_explained(data):
 def test_mistakes_are_explained_before_anything_is_solved(data):
     X, Y = data
     for options, message in (
-        ({"solver_options": {"foo": 1, "level": 0.5}}, "solver_options has 'foo'.*'level'"),
-        ({"solver": "sa", "solver_options": {"delta": 2.0}}, "delta=2.0"),
-        ({"solver": "sa", "solver_options": {"stop": "soon"}}, "stop='soon'"),
+        ({"eta": -1.0}, "eta=-1.0"),
+        ({"delta": 2.0}, "delta=2.0"),
+        ({"stop": "soon"}, "stop='soon'"),
     ):
         with pytest.raises(ValueError, match=message):
             model(**options).fit(X, Y)
@@ -128,7 +128,7 @@ def test_a_column_of_sets_is_a_list_of_sets(data):
     sets = [set(np.flatnonzero(row).tolist()) for row in Y]
     column = np.empty(len(sets), dtype=object)
     column[:] = sets
-    assert_array_equal(parse_labels(column).signs, parse_labels(sets).signs)
+    assert_array_equal(parse_labels(column)[0], parse_labels(sets)[0])
     assert_array_equal(model().fit(X, column).predict(X), model().fit(X, sets).predict(X))
 
 
@@ -149,7 +149,7 @@ def test_labels_given_twice_and_labels_turned_round_change_nothing(data):
 def test_the_stop_rule_of_the_paper_warns_that_nothing_is_proved(data):
     X, Y = data
     with pytest.warns(ConvergenceWarning, match="hardly changed"):
-        fitted = model(solver="sa", solver_options={"stop": "change"}).fit(X, Y)
+        fitted = model(solver="sa", stop="change").fit(X, Y)
     assert not fitted.converged_
     assert fitted.n_iter_ == 1
     assert fitted.dual_gap_ > 0.0

@@ -94,7 +94,6 @@ def test_no_samples_and_no_kernels_are_told(classifier):
         ("C", "large", "C='large' must be a number"),
         ("C", None, "C=None must be a number"),
         ("C", np.inf, "C=inf must be a number"),
-        ("solver_options", {"levle": 0.5}, "solver_options has 'levle', which newton does not accept"),
         ("p", "one", "p='one' must be a number"),
         ("tol", "small", "tol='small' must be a number"),
         ("max_iter", 2.5, "max_iter=2.5 must be a whole number"),

@@ -33,7 +33,7 @@ from multikernel.problems.fisher import DenseSystem
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.session import Session
+from multikernel.runtime.run import Run
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.cskl.exact import SelectionProblem
 from multikernel.svm.binary import CSVM
@@ -307,7 +307,7 @@ def state(tmp_path):
     """A checkpoint of a fit that was stopped."""
     path = tmp_path / "state.npz"
     with pytest.warns(ConvergenceWarning):
-        Session(callback=lambda row: True, checkpoint=Checkpoint(path, "a")).run([Countdown()], halve)
+        Run(callback=lambda row: True).solve([Countdown()], halve, checkpoint=Checkpoint(path, "a"))
     return path
 
 
@@ -372,9 +372,9 @@ def full_disk(monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_full_disk_ends_neither_a_fit_nor_its_last_checkpoint(state, full_disk):
     before, rows = state.read_bytes(), []
-    session = Session(callback=lambda row: rows.append(row) or len(rows) == 5, checkpoint=Checkpoint(state, "a", 0.0))
+    run = Run(callback=lambda row: rows.append(row) or len(rows) == 5)
     with pytest.warns(UserWarning, match="could not be written") as caught:
-        session.run([Countdown()], halve)
+        run.solve([Countdown()], halve, checkpoint=Checkpoint(state, "a", 0.0))
     assert len(rows) == 5
     first, second = (str(warning.message) for warning in caught)  # about the file once, however often it failed
     assert "state.npz could not be written (No space left on device): the state written last is kept" in first
@@ -424,7 +424,7 @@ def test_any_exception_of_the_main_thread_ends_the_solvers_and_keeps_their_state
     threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
     try:
         with pytest.raises(problem):  # otherwise this has no end
-            Session(tol=1e-300, checkpoint=Checkpoint(tmp_path / "state.npz", "a")).run([Countdown()], halve)
+            Run(tol=1e-300).solve([Countdown()], halve, checkpoint=Checkpoint(tmp_path / "state.npz", "a"))
     finally:
         signal.signal(signal.SIGUSR1, previous)
     assert threading.active_count() <= before

@@ -36,6 +36,7 @@ from multikernel.problems.multilabel import LabelProblem
 from multikernel.runtime.clock import GRACE, OutOfTime, check, grace, late, left, time_limit
 from multikernel.runtime.threads import map_threads
 from multikernel.solvers import lpbeta as lp_beta
+from multikernel.solvers.multilabel import final
 from multikernel.svm import cholesky as factorisation
 from multikernel.svm.binary import CSVM
 from multikernel.svm.working_set import WorkingSet
@@ -201,7 +202,7 @@ PHASES = {
     "factorisation": (factorisation, "cholesky", 2, MKFDAClassifier(KERNELS)),
     "epochs": (KernelRows, "load", 3, ObscureClassifier(KERNELS, memory="50kB", random_state=0)),
     "labels": (LabelProblem, "solve_labels", 1, MultilabelMKLClassifier(KERNELS)),
-    "last solve": (MultilabelMKLClassifier, "_solve_once_more", 1, MultilabelMKLClassifier(KERNELS, tol=0.1)),
+    "last solve": (final, "_solved_again", 1, MultilabelMKLClassifier(KERNELS, tol=0.1)),
     "svrg": (base.GramStack, "combine", 3, SVRGMKLClassifier(KERNELS, memory="50kB", random_state=0)),
 }
 
@@ -245,16 +246,16 @@ def test_limits_of_others_end_a_fit_without_a_model(fake_clock):
 def test_a_search_that_is_cut_short_takes_the_best_so_far(fake_clock):
     fake_clock.jump_in(MKFDAClassifierCV, "_fold", call=3, seconds=90.0)
     grid = MKFDAClassifierCV(KERNELS, ps=[1.0, 2.0], regs=[1e-3, 1e-2], cv=4, max_time=100.0)
-    with pytest.warns(ConvergenceWarning, match="scored only 8 of 16 grid points: max_time was nearly used up"):
+    with pytest.warns(ConvergenceWarning, match="finished only 8 of 16 grid points: max_time was nearly used up"):
         grid.fit(X, Y)
     assert grid.split_scores_.shape == (2, 2, 2)
     assert grid.score(X, Y) > 0.9
 
 
 def test_folds_that_are_cut_short_do_not_count(fake_clock):
-    fake_clock.jump_in(CSKLClassifier, "_prepare", call=3, seconds=90.0)  # in the third fold
+    fake_clock.jump_in(CSKLClassifier, "_validate", call=3, seconds=90.0)  # in the third fold
     model = CSKLClassifierCV(KERNELS, cv=3, max_time=100.0)
-    with pytest.warns(ConvergenceWarning, match="scored only 2 of 3 folds: max_time was nearly used up"):
+    with pytest.warns(ConvergenceWarning, match="finished only 2 of 3 folds: max_time was nearly used up"):
         model.fit(X, Y)
     assert_array_equal(model.ts_, [1.0, 2.0, 3.0])
     assert model.split_scores_.shape == (2, 3)

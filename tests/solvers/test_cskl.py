@@ -240,12 +240,6 @@ def test_a_model_survives_pickle_files_and_warm_starts(cancer, tmp_path):
         ({"t": 2.5, "exact": True}, "whole number of kernels"),
         ({"solver": "simplemkl"}, "not known"),
         ({"weights": "mine"}, "not known"),
-        ({"solver": "lp", "solver_options": {"awy": False}}, "'awy', which lp_direction does not accept: .* 'away'"),
-        ({"solver": "reduced-gradient", "solver_options": {"away": True}}, "does not accept: it accepts none"),
-        (
-            {"t": 2, "exact": True, "solver_options": {"away": True}},
-            "exact_selection does not accept: it accepts none",
-        ),
     ],
 )
 def test_bad_parameters_are_refused_with_advice(cancer, params, message):

@@ -21,7 +21,7 @@ from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.lpbeta import lp_beta
 from multikernel.svm import held_out as machines
 from multikernel.svm.binary import CSVM
-from multikernel.svm.held_out import kernel_machines
+from multikernel.svm.held_out import KernelMachines
 
 # -- the linear program ----------------------------------------------------------------------------------------
 
@@ -212,10 +212,11 @@ def test_sample_weights_scale_the_price_and_the_program():
     weight = np.random.default_rng(0).uniform(0.2, 2.0, size=90)
     signs = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
     folds = list(StratifiedKFold(5).split(K, y))
-    machines = kernel_machines(
+    trained = KernelMachines(
         DenseStack(np.moveaxis(K, -1, 0)), signs, folds, [[2.0]] * 3, sample_weight=weight, memory=10**9, tol=1e-8
     )
-    expected = solved(MarginProblem(machines.held_out, y, 0.3, sample_weight=weight)).certificate.primal
+    trained.train()
+    expected = solved(MarginProblem(trained.held_out, y, 0.3, sample_weight=weight)).certificate.primal
     model = LPBetaClassifier("precomputed", nu=0.3, C=2.0, svm_tol=1e-8).fit(K, y, sample_weight=weight)
     assert model.objective_ == pytest.approx(expected, rel=1e-6)
 
@@ -300,7 +301,7 @@ def test_clones_pickles_and_model_files_predict_the_same(iris, tmp_path):
 def test_kernels_that_time_does_not_reach_get_no_weight(iris, fake_clock):
     X, y, kernels, _ = iris
     fake_clock.jump_in(machines, "_train", call=2, seconds=90.0)
-    with pytest.warns(ConvergenceWarning, match="SVMs for only 1 of 3 kernels"):
+    with pytest.warns(ConvergenceWarning, match="finished only 1 of 3 kernels"):
         model = LPBetaClassifier(kernels, max_time=100.0).fit(X, y)
     assert_array_equal(model.weights_, [1.0, 0.0, 0.0])
     assert not model.converged_

@@ -36,7 +36,7 @@ def candidates_for(method: Method, task: Task, score: Score, step: Callable[[], 
 
 
 def _discriminants(method: Method, task: Task, score: Score, step: Callable[[], None]) -> Candidates:
-    from multikernel.estimators.fisher_cv import MKFDAClassifierCV
+    from multikernel.estimators.fisher import MKFDAClassifierCV
 
     search = MKFDAClassifierCV(
         "precomputed",

@@ -3,18 +3,15 @@
 from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
 from multikernel.estimators.cgboost import CGBoostClassifier
-from multikernel.estimators.cskl import CSKLClassifier
-from multikernel.estimators.cskl_cv import CSKLClassifierCV
-from multikernel.estimators.fisher import MKFDAClassifier
-from multikernel.estimators.fisher_cv import MKFDAClassifierCV
+from multikernel.estimators.cskl import CSKLClassifier, CSKLClassifierCV
+from multikernel.estimators.fisher import MKFDAClassifier, MKFDAClassifierCV
 from multikernel.estimators.gmkl import GMKLClassifier
 from multikernel.estimators.lpbeta import LPBetaClassifier
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.estimators.multilabel import MultilabelMKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier
 from multikernel.estimators.path import CSKLPath, MKLPath, cskl_path, mkl_path
-from multikernel.estimators.svrg import SVRGMKLClassifier
-from multikernel.estimators.svrg_regressor import SVRGMKLRegressor
+from multikernel.estimators.svrg import SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.estimators.ufo import UFOMKLClassifier
 
 __all__ = [

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.estimators.base import KernelMachine
-from multikernel.estimators.classifier import BinaryTasksClassifier
+from multikernel.estimators.base import KernelMachine, TrainingData
+from multikernel.estimators.classifier import C_GRID, BinaryTasksClassifier
 from multikernel.estimators.parameters import Restartable, described, estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
+from multikernel.gram import parse_memory
 from multikernel.gram.checks import check_matrix
 from multikernel.gram.combination import (
+    PRODUCT_ADVICE,
     Combination,
     CombinedKernel,
     GeometricMean,
@@ -26,14 +27,9 @@ from multikernel.gram.combination import (
     one_kernel,
 )
 from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.average import OneKernelProblem, single_svm
 from multikernel.svm.binary import CSVM
-
-PRODUCT_ADVICE = (
-    "It is positive semi-definite for infinitely divisible kernels such as RBF, Laplacian and exponential χ²; "
-    'for others it need not be. Use those, or how="mean".'
-)
-C_GRID = (0.1, 1.0, 10.0, 100.0)
 
 
 @described
@@ -58,29 +54,27 @@ class OneKernelClassifier(Restartable, BinaryTasksClassifier):
     C: float
 
     @abstractmethod
-    def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
+    def _choose(self, data: TrainingData, run: Run) -> NDArray[np.float64]:
         """Weights of the kernels, shape (F,)."""
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[OneKernelProblem]:
-        weights = self._choose(stack, tasks, sample_weight)
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[OneKernelProblem]:
+        weights = self._choose(data, run)
         combination = self._combination(weights)
         kernel: Any
         try:
-            kernel = one_kernel(stack, combination, parse_memory(self.memory))
+            kernel = one_kernel(data.stack, combination, parse_memory(self.memory))
         except OutOfTime:
-            kernel = CombinedKernel(stack, combination)  # which costs nothing until it is read
+            kernel = CombinedKernel(data.stack, combination)  # which costs nothing until it is read
         if isinstance(combination, GeometricMean) and isinstance(kernel, np.ndarray):
             try:
                 check_matrix(kernel, "the geometric mean of the kernels", "raise", PRODUCT_ADVICE)
             except ValueError as error:
                 raise NotApplicable(str(error)) from None
-        return [
-            OneKernelProblem(kernel, CSVM(column, self.C, sample_weight=sample_weight), weights)
-            for column in tasks.signs.T
-        ]
+        svms = [CSVM(column, self.C, sample_weight=data.sample_weight) for column in data.targets.T]
+        return [OneKernelProblem(kernel, svm, weights) for svm in svms]
 
-    def _solve(self, problem: OneKernelProblem, monitor: Any, start: Any) -> None:
-        single_svm(problem, monitor, start, max_iter=self.max_iter)
+    def _solver(self) -> Solver:
+        return partial(single_svm, max_iter=self.max_iter)
 
 
 @register("product", title="Product kernel SVM", params={"how": "product"}, grid={"C": C_GRID}, order=2)
@@ -132,9 +126,9 @@ class KernelAverageClassifier(OneKernelClassifier):
     how: str = "mean"
     C: float = 1.0
 
-    def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
+    def _choose(self, data: TrainingData, run: Run) -> NDArray[np.float64]:
         self._check_choice("how", ("mean", "product"))
-        return np.full(stack.n_kernels, 1.0 / stack.n_kernels)
+        return np.full(data.stack.n_kernels, 1.0 / data.stack.n_kernels)
 
     def _combination(self, weights: NDArray) -> Combination:
         return GeometricMean() if self.how == "product" else WeightedSum(weights)

@@ -1,11 +1,11 @@
-"""What estimators on several kernels share, whatever they predict: sessions, fitted attributes, scores."""
+"""What estimators on several kernels share, whatever they predict: fit, fitted attributes, scores."""
 
 from __future__ import annotations
 
 import contextlib
 import numbers
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar
 
@@ -13,18 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from multikernel.estimators.callbacks import session_callback, with_callbacks
 from multikernel.estimators.inputs import KernelInput, digest, refuse_masked
-from multikernel.estimators.parameters import estimator
-from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport
-from multikernel.estimators.tasks import Tasks
+from multikernel.estimators.parameters import Restartable, estimator
+from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport, with_callbacks
 from multikernel.gram import GramStack
 from multikernel.gram.combination import Combination, WeightedSum, combined_scores
 from multikernel.io.state import attributes, either, positions, reals
 from multikernel.runtime.checkpoint import Checkpoint
-from multikernel.runtime.clock import OutOfTime, grace, time_limit
+from multikernel.runtime.clock import grace
 from multikernel.runtime.monitor import Result
-from multikernel.runtime.session import Session
+from multikernel.runtime.run import Run, Solver
 
 # Parameters that do not decide what a fit computes, given its kernels: a checkpoint may be resumed with others.
 RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels"}
@@ -32,19 +30,28 @@ RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "wa
 # Weights below this share of the largest count as zero.
 NEGLIGIBLE = 1e-8
 
-# Of the time that is left, what a search may take that comes before the last fit: of parameters, of the best kernel.
-SHARE_OF_TIME = 0.8
-
 # C and weights of samples beyond this, or weights below its inverse, have squares that overflow or vanish.
 LARGEST = 1e50
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What a fit starts from: training kernels, tasks, and the weight of each sample."""
+class TrainingData:
+    """What the problems of a fit are made of.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Normalised kernels of the n training samples.
+    labels : ndarray of shape (n,)
+        What the user gave: classes or numbers.
+    targets : ndarray of shape (n, T)
+        Signs in T binary tasks, 0 where a sample has no part; for regression, numbers.
+    sample_weight : ndarray of shape (n,)
+    """
 
     stack: GramStack
-    tasks: Tasks
+    labels: NDArray
+    targets: NDArray[np.float64]
     sample_weight: NDArray[np.float64]
 
 
@@ -52,9 +59,9 @@ class Prepared:
 class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     """Base class: scores that are linear in combined kernels, found by solving one or several problems.
 
-    A subclass says what a fit starts from (``_prepare``), what its problems are (``_problems``), how one is solved
-    (``_solve``), and how the kernels are combined at prediction (``_combination``). C is described here, but declared
-    by subclasses, because its place among the positional arguments differs.
+    A subclass says what its problems are (``_problems``), what solves one (``_solver``), and how the kernels are
+    combined at prediction (``_combination``). C is described here, but declared by subclasses, because its place
+    among the positional arguments differs.
 
     Parameters
     ----------
@@ -141,20 +148,33 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             raise ValueError("support_ is not what was kept")
         self._check_parameters()
 
-    @abstractmethod
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
-        """Validate parameters and data, and build the training kernels."""
+    # -- what subclasses say -----------------------------------------------------------------------------------
 
     @abstractmethod
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Check parameters and data, and build the training kernels."""
+
+    @abstractmethod
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[Any]:
         """One problem per binary task (alpha of shape (n,)), or one for all T tasks (alpha of shape (n, T))."""
 
     @abstractmethod
-    def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
-        """Solve one problem under its monitor."""
+    def _solver(self) -> Solver:
+        """What solves one problem."""
+
+    def _search(self, run: Run, X: Any, y: Any, sample_weight: Any) -> None:
+        """Choose parameters by cross-validation, for estimators that do."""
+
+    def _patience(self) -> int | None:
+        """Iterations, beside one per kernel, that may leave the gap as it is before a solver stops; None: all."""
+        return None
 
     def _combination(self, weights: NDArray) -> Combination:
         return WeightedSum(weights)
+
+    def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A row of the history as users see it."""
+        return row
 
     # -- fit -------------------------------------------------------------------------------------------------
 
@@ -175,53 +195,63 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         -------
         self : object
         """
-        with self._in_time():
+        with self._run(X, y) as run:
+            self._search(run, X, y, sample_weight)
             previous = self._previous_solution() if self.warm_start else None
             with grace():
-                prepared = self._prepare(X, y, sample_weight)
-                problems = self._problems(prepared.stack, prepared.tasks, prepared.sample_weight)
-            with session_callback(self, X, y) as callback:
-                starts = _matching(previous, prepared.tasks.signs.shape, prepared.stack.n_kernels)
-                self._run(prepared, starts, callback, problems)
+                data = self._validate(X, y, sample_weight)
+                problems = self._problems(data, run)
+            results = self._solve(run, data, problems, previous)
+            with grace():
+                self._store(data, problems, results)
         return self
 
     @contextlib.contextmanager
-    def _in_time(self) -> Iterator[None]:
-        """The limit of ``max_time``, and an error in words if there is no model when it is over."""
+    def _run(self, X: Any = None, y: Any = None) -> Iterator[Run]:
+        """The context of a fit: its clock starts here."""
         self._check_max_time()
-        try:
-            with time_limit(self.max_time):
-                yield
-        except OutOfTime:
-            if self.max_time is None:  # the limit is somebody else's
-                raise
-            raise TimeoutError(
-                f"{type(self).__name__} had no model yet when max_time={self.max_time:g} s ran out: computing the "
-                "kernels and a first solution takes longer. Allow more time, or use fewer samples "
-                "or kernels, or kernels with explicit features such as Nystroem(rank=200)."
-            ) from None
+        with self._callbacks(X, y) as callback:
+            run = Run(
+                type(self).__name__,
+                self.tol,
+                max_time=self.max_time,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+                callback=callback,
+                keep_interrupted=self._keep_interrupted,
+            )
+            with run:
+                yield run
 
-    def _run(self, prepared: Prepared, previous: Any = None, callback: Any = None, problems: Any = None) -> None:
-        """Solve the problems, from the solution ``previous`` if there is one, and store the result."""
-        stack, tasks, weight = prepared.stack, prepared.tasks, prepared.sample_weight
-        problems = self._problems(stack, tasks, weight) if problems is None else problems
-        session = Session(
-            self.tol,
-            max_time=self.max_time,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            callback=callback,
-            checkpoint=self._checkpoint(tasks.signs, weight),
-            keep_interrupted=self._keep_interrupted,
-            title=type(self).__name__,
-        )
-        results = session.run(problems, self._solve, _starts(previous, len(problems)))
-        with grace():
-            self._make_attributes(problems, results)
+    @contextlib.contextmanager
+    def _callbacks(self, X: Any, y: Any) -> Iterator[Callable[[dict[str, Any]], bool]]:
+        """A function that calls the user's callback and scikit-learn's, for which an iteration is a task."""
+        context = None
+        if X is not None and getattr(self, "_skl_callbacks", None):
+            context = self._init_callback_context(max_subtasks=None)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
-    def _make_attributes(self, problems: Sequence[Any], results: list[Result]) -> None:
-        """Make fitted attributes of the solutions."""
-        self._store(results, [intercept_of(r, r.alpha.shape[1:]) for r in results])
+        def callback(row: dict[str, Any]) -> bool:
+            stop = False
+            if context is not None:
+                iteration = context.subcontext(task_name="iteration")
+                iteration.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                stop = bool(iteration.call_on_fit_task_end(estimator=self, X=X, y=y))
+            asked = self.callback is not None and bool(self.callback(self._shown(row)))
+            return stop or asked
+
+        yield callback
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+    def _solve(self, run: Run, data: TrainingData, problems: Sequence[Any], previous: Any = None) -> list[Result]:
+        """Solve the problems, from the solution ``previous`` of another fit if that was one of the same size."""
+        starts = None
+        if previous is not None:
+            weights, alpha = previous
+            starts = _starts(weights, alpha, data.targets.shape[::-1], data.stack.n_kernels, len(problems))
+        checkpoint = self._checkpoint(data)
+        return run.solve(problems, self._solver(), starts, checkpoint=checkpoint, patience=self._patience())
 
     def _check_parameters(self) -> None:
         self._check_numbers()
@@ -266,24 +296,22 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         samples = np.empty((len(stack), 1))
         return sane_weights(np.array(_check_sample_weight(sample_weight, samples, ensure_non_negative=True)))
 
-    def _checkpoint(self, signs: NDArray, weight: NDArray) -> Checkpoint | None:
+    def _checkpoint(self, data: TrainingData) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         given = {k: digest(v) for k, v in self.get_params(deep=False).items() if k not in RUN_PARAMETERS}
-        kernels = self.__dict__.pop("_kernels_digest")
-        return Checkpoint(self.checkpoint, digest([type(self).__name__, given, signs, weight, kernels]))
+        parts = [type(self).__name__, given, data.targets, data.sample_weight, self.__dict__.pop("_kernels_digest")]
+        return Checkpoint(self.checkpoint, digest(parts))
 
-    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
+        """Make fitted attributes of the solutions: arrays and plain types."""
         coefficients = np.column_stack([result.alpha for result in results]).T
         self.support_ = np.flatnonzero(coefficients.any(axis=0))
         self.dual_coef_ = coefficients[:, self.support_]
-        self.intercept_ = np.concatenate([np.atleast_1d(b) for b in intercepts]).astype(np.float64)
-        objectives = np.array([result.certificate.primal for result in results])
-        gaps = np.array([result.certificate.gap for result in results])
-        one = len(results) == 1
-        self.objective_ = float(objectives[0]) if one else objectives
-        self.dual_gap_ = float(gaps[0]) if one else gaps
-        self.history_ = [row for result in results for row in result.history]
+        self.intercept_ = np.concatenate([intercept_of(result) for result in results])
+        self.objective_ = per_problem([result.certificate.primal for result in results])
+        self.dual_gap_ = per_problem([result.certificate.gap for result in results])
+        self.history_ = [self._shown(row) for result in results for row in result.history]
         self.n_iter_ = max(result.n_iter for result in results)
         self.converged_ = all(result.converged for result in results)
         self.weights_ = self._weights_of(results)
@@ -347,9 +375,15 @@ def finite(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return scores
 
 
-def intercept_of(result: Result, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """The intercept that came with a result; zeros of that shape if time was up before it was known."""
-    return np.zeros(shape) if result.intercept is None else np.asarray(result.intercept, dtype=np.float64)
+def intercept_of(result: Result) -> NDArray[np.float64]:
+    """The intercepts that came with a result, shape (T,); zeros if time was up before they were known."""
+    zeros = np.zeros(result.alpha.shape[1:])
+    return np.atleast_1d(zeros if result.intercept is None else np.asarray(result.intercept, dtype=np.float64))
+
+
+def per_problem(values: list[float]) -> float | NDArray[np.float64]:
+    """A number for one problem, an array for several."""
+    return float(values[0]) if len(values) == 1 else np.array(values)
 
 
 def sane_weights(weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -382,20 +416,46 @@ def count_kernels(weights: NDArray) -> int:
     return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
 
 
-def _matching(
-    previous: tuple[NDArray, NDArray] | None, shape: tuple[int, int], n_kernels: int
-) -> tuple[NDArray, NDArray] | None:
-    """An earlier solution if it was of as many samples, tasks and kernels; ``shape`` is (n, T)."""
-    if previous is None or previous[1].shape != shape[::-1] or previous[0].shape[-1] != n_kernels:
-        return None
-    return previous
+def _starts(
+    weights: NDArray, alpha: NDArray, shape: tuple[int, ...], n_kernels: int, n_problems: int
+) -> list[Any] | None:
+    """Starts for the problems out of an earlier solution: weights (F,) or (T, F), and alpha (T, n).
 
-
-def _starts(previous: tuple[NDArray, NDArray] | None, n_problems: int) -> list[Any] | None:
-    """Starts for the problems out of an earlier solution: weights (F,) or (T, F), and alpha (T, n)."""
-    if previous is None:
+    None if that was one of other numbers of tasks and samples, ``shape``, or of kernels.
+    """
+    if alpha.shape != shape or weights.shape[-1] != n_kernels:
         return None
-    weights, alpha = previous
     if n_problems != len(alpha):
         return [(weights, alpha.T)] if weights.ndim == 1 else None
     return [(weights if weights.ndim == 1 else weights[t], alpha[t]) for t in range(len(alpha))]
+
+
+@estimator
+class AverageLossMachine(Restartable, KernelMachine):
+    """Base class: λ times a norm plus the average loss, one problem for all scores, with λ = 1/(C Σs).
+
+    Parameters
+    ----------
+    lam : float, optional
+        λ itself, instead of C.
+    random_state : int, RandomState or None
+        Order of the samples. The same number gives the same model.
+    """
+
+    _: KW_ONLY
+    lam: float | None = None
+
+    C = 1.0
+    _passes = 50
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.lam is None:
+            self._require("C", self.C > 0, "must be positive: it is the price of an error, lam = 1 / (C n).")
+        else:
+            usable = is_number(self.lam) and 0 < self.lam < np.inf
+            self._require("lam", usable, "must be positive and finite, or None to use C.")
+
+    def _lambda(self, total_weight: float) -> float:
+        """λ for samples of this total weight."""
+        return 1.0 / (self.C * total_weight) if self.lam is None else self.lam

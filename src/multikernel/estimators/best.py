@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from multikernel.estimators.average import C_GRID, KernelAverageClassifier, OneKernelClassifier
-from multikernel.estimators.base import SHARE_OF_TIME
+from multikernel.estimators.average import OneKernelClassifier
+from multikernel.estimators.base import TrainingData
+from multikernel.estimators.classifier import C_GRID, KnownScores, class_scores
 from multikernel.estimators.inputs import folds_of
 from multikernel.estimators.parameters import CrossValidated, estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack
+from multikernel.gram import parse_memory
+from multikernel.gram.combination import WeightedSum, one_kernel
 from multikernel.io.state import attributes, positions
-from multikernel.runtime.clock import OutOfTime, left, time_limit
 from multikernel.runtime.monitor import Result
-from multikernel.runtime.warnings import warn_user
+from multikernel.runtime.run import Run
+from multikernel.svm.held_out import fold_scores
 
 
 @register("best", title="Best single kernel SVM", grid={"C": C_GRID}, order=3)
@@ -67,52 +67,44 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
     scores_kernels = True  # comparisons use the scores of its own validation
     _state = attributes("kernel_scores_", "_complete", best_index_=positions(below="kernels"))
 
-    def _choose(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> NDArray[np.float64]:
-        self.kernel_scores_, self._complete = np.full(stack.n_kernels, -np.inf), True
-        try:
-            with time_limit(SHARE_OF_TIME * left()):
-                for k in range(stack.n_kernels):
-                    self.kernel_scores_[k] = self._score(stack.take(kernels=[k]), tasks.labels, sample_weight)
-        except KeyboardInterrupt:
-            self._cut_short("it was interrupted")
-        except OutOfTime:
-            if self.max_time is None:  # the limit is somebody else's
-                raise
-            self._cut_short("max_time was nearly used up")
-        self.best_index_ = int(np.argmax(self.kernel_scores_))
-        return np.eye(stack.n_kernels)[self.best_index_]
-
-    def _score(self, stack: GramStack, labels: NDArray, sample_weight: NDArray) -> float:
-        """Mean cross-validated score of one kernel."""
+    def _choose(self, data: TrainingData, run: Run) -> NDArray[np.float64]:
         from sklearn.metrics import check_scoring  # slow to import
 
-        model = KernelAverageClassifier(
-            "precomputed", C=self.C, multi_class=self.multi_class, psd="ignore", tol=self.tol, max_iter=self.max_iter
-        ).set_params(n_jobs=self.n_jobs, memory=self.memory)
-        model._keep_interrupted = False  # a score of half a model would be worse than none
-        score = check_scoring(model, self.scoring)
-        scores = []
-        for train, test in folds_of(self._folds(labels), labels, labels):
+        n_kernels, labels = data.stack.n_kernels, data.labels
+        folds = folds_of(self._folds(labels), labels, labels)
+        for train, _ in folds:
             if len(np.unique(labels[train])) < 2:
                 raise ValueError(
                     f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "
                     "kernels cannot be scored: add samples of the other classes, or use folds that include them."
                 )
-            model.fit(stack[np.ix_(train, train)], labels[train], sample_weight=sample_weight[train])
-            scores.append(score(model, stack[np.ix_(test, train)], labels[test]))
-        return float(np.mean(scores))
+        score = check_scoring(KnownScores(self.classes_), self.scoring)
+        self.kernel_scores_ = np.full(n_kernels, -np.inf)
+        advice = "The model uses the best of these. Allow more time, or use fewer kernels or folds."
+        with run.search(n_kernels, "kernel", advice, needed=0) as search:
+            for k in range(n_kernels):
+                kernel = one_kernel(data.stack.take(kernels=[k]), WeightedSum(np.ones(1)), parse_memory(self.memory))
+                scores, _, _ = fold_scores(
+                    kernel,
+                    data.targets,
+                    [train for train, _ in folds],
+                    self.C,
+                    sample_weight=data.sample_weight,
+                    tol=self.tol,
+                )
+                held_out = zip(np.split(scores, len(folds), axis=1), [test for _, test in folds])
+                self.kernel_scores_[k] = np.mean([self._score(score, f[test], labels[test]) for f, test in held_out])
+                search.advance()
+        self.best_index_, self._complete = int(np.argmax(self.kernel_scores_)), search.complete
+        return np.eye(n_kernels)[self.best_index_]
 
-    def _cut_short(self, why: str) -> None:
-        done = int(np.isfinite(self.kernel_scores_).sum())
-        self._complete = False
-        warn_user(
-            f"BestKernelClassifier compared only {done} of {len(self.kernel_scores_)} kernels: {why}. The model uses "
-            "the best of these. Allow more time, or use fewer kernels or folds.",
-            ConvergenceWarning,
-        )
+    def _score(self, score: Any, scores: NDArray, labels: NDArray) -> float:
+        """Score of the binary tasks' scores of held-out samples."""
+        decisions = class_scores(scores, len(self.classes_), self.multi_class)
+        return float(score(KnownScores(self.classes_, decisions), np.zeros((len(labels), 1)), labels))
 
-    def _store(self, results: list[Result], intercepts: Sequence[float]) -> None:
-        super()._store(results, intercepts)
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
+        super()._store(data, problems, results)
         self.converged_ = self.converged_ and self._complete
 
     def _folds(self, labels: NDArray) -> Any:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import count_kernels, intercept_of
+from multikernel.estimators.base import TrainingData, count_kernels, intercept_of
+from multikernel.estimators.classifier import ExpansionClassifier
 from multikernel.estimators.parameters import estimator
-from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
+from multikernel.gram import parse_memory
 from multikernel.gram.base import format_bytes
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.runtime.monitor import Result
+from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.cgboost import cg_boost
 from multikernel.svm.labels import LabelSVMs
 
@@ -83,22 +83,23 @@ class CGBoostClassifier(ExpansionClassifier):
 
     C: float = 1.0
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[ColumnProblem]:
-        needed, budget = 8 * len(stack) ** 2, parse_memory(self.memory)
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[ColumnProblem]:
+        n, budget = len(data.stack), parse_memory(self.memory)
+        needed = 8 * n**2
         if needed > budget:
             raise ValueError(
-                f"CGBoostClassifier needs a matrix of {len(stack)} × {len(stack)} numbers, {format_bytes(needed)}, "
+                f"CGBoostClassifier needs a matrix of {n} × {n} numbers, {format_bytes(needed)}, "
                 f"above memory={self.memory!r} ({format_bytes(budget)}). Use fewer samples or raise memory."
             )
-        return [ColumnProblem(stack, LabelSVMs(tasks.signs, self.C, sample_weight=sample_weight))]
+        return [ColumnProblem(data.stack, LabelSVMs(data.targets, self.C, sample_weight=data.sample_weight))]
 
-    def _solve(self, problem: ColumnProblem, monitor: Any, start: Any) -> None:
-        cg_boost(problem, monitor, start, max_iter=self.max_iter)
+    def _solver(self) -> Solver:
+        return partial(cg_boost, max_iter=self.max_iter)
 
-    def _make_attributes(self, problems: Sequence[ColumnProblem], results: list[Result]) -> None:
+    def _store(self, data: TrainingData, problems: Sequence[ColumnProblem], results: list[Result]) -> None:
         problem, result = problems[0], results[0]
         coefficients = result.weights[:, None, None] * problem.columns(result.alpha)
-        self._store_expansions(result, coefficients, [intercept_of(result, result.alpha.shape[1:])])
+        self._store_expansions(data, result, coefficients, intercept_of(result))
         norms = np.sqrt(np.einsum("fnt,fnt->f", coefficients, coefficients))
         total = norms.sum()
         self.weights_ = norms / total if total > 0.0 else np.full(len(norms), 1.0 / len(norms))

@@ -1,29 +1,36 @@
-"""What classifiers on several kernels share: binary tasks, labels, decisions."""
+"""What classifiers on several kernels share: labels, binary tasks, decisions."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from abc import abstractmethod
+from dataclasses import KW_ONLY, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import KernelMachine, Prepared, finite, sane_weights
+from multikernel.estimators.base import KernelMachine, TrainingData, finite, sane_weights
 from multikernel.estimators.parameters import estimator
-from multikernel.estimators.sklearn_bases import ClassifierMixin
-from multikernel.estimators.tasks import MULTI_CLASS, Tasks, binary_signs, class_scores
+from multikernel.estimators.sklearn_bases import BaseEstimator, ClassifierMixin
 from multikernel.gram import GramStack
-from multikernel.io.state import attributes, labels
+from multikernel.gram.base import times
+from multikernel.io.state import attributes, labels, reals
+from multikernel.runtime.monitor import Result
+from multikernel.svm import CSVM, LabelSVMs, NuSVM
+
+Array = NDArray[np.float64]
+
+# Prices of an error that are worth trying for SVMs.
+C_GRID = (0.1, 1.0, 10.0, 100.0)
 
 
 @estimator
-class KernelSVMClassifier(ClassifierMixin, KernelMachine):
-    """Base class: a classifier made of binary SVM problems on combined kernels.
-
-    A subclass says what its problems are (``_problems``), how one is solved (``_solve``), and how the kernels are
-    combined at prediction (``_combination``).
+class KernelClassifier(ClassifierMixin, KernelMachine):
+    """Base class: a classifier made of binary problems on combined kernels, or of one for all classes.
 
     Parameters
     ----------
@@ -48,35 +55,28 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
 
     # -- fit -------------------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         self._check_parameters()
         stack, y = self._given_stack(X, y)
-        tasks = self._tasks(y)
-        weight = self._weights_of_samples(sample_weight, stack, y)
-        return Prepared(self._training_kernels(stack, weight), tasks, weight)
-
-    def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
-        """What the problems are made of: the normalised kernels."""
-        return self._normalized(stack)
-
-    def _tasks(self, y: Any) -> Tasks:
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             only = self.classes_.tolist()[0]
             raise ValueError(f"y has only one class, {only!r}: a classifier needs samples of at least 2 classes.")
-        return Tasks(self.classes_[codes], binary_signs(codes, len(self.classes_), self.multi_class))
-
-    def _weights_of_samples(self, sample_weight: Any, stack: GramStack, y: NDArray) -> NDArray[np.float64]:
         weight = self._given_weights(sample_weight, stack)
         if self.class_weight is not None:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            weight = sane_weights(weight * factors[np.searchsorted(self.classes_, y)])
-        return weight
+            weight = sane_weights(weight * factors[codes])
+        signs = binary_signs(codes, len(self.classes_), self.multi_class)
+        return TrainingData(self._training_kernels(stack, weight), self.classes_[codes], signs, weight)
+
+    def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
+        """What the problems are made of: the normalised kernels."""
+        return self._normalized(stack)
 
     # -- predict -----------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Array:
         """Confidence scores: shape (n,) for two classes (positive: ``classes_[1]``), else (n, M).
 
         Parameters
@@ -89,12 +89,11 @@ class KernelSVMClassifier(ClassifierMixin, KernelMachine):
     def predict(self, X: Any) -> NDArray:
         """Predicted labels, shape (m,); ``X`` as for ``decision_function``."""
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
+        return predicted(self.classes_, scores)
 
 
 @estimator
-class BinaryTasksClassifier(KernelSVMClassifier):
+class BinaryTasksClassifier(KernelClassifier):
     """Base class: several classes make several binary tasks.
 
     Parameters
@@ -108,4 +107,165 @@ class BinaryTasksClassifier(KernelSVMClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_choice("multi_class", MULTI_CLASS)
+        self._check_choice("multi_class", ("ovr", "ovo"))
+
+
+@estimator
+class TaskWeightsClassifier(BinaryTasksClassifier):
+    """Base class: kernel weights are shared by all binary tasks, or learnt for each.
+
+    Like C, nu is described here and declared by subclasses that have it.
+
+    Parameters
+    ----------
+    nu : float, optional
+        If given, ν-SVMs in the scaling of [GMSB11, eq. (3.17)] instead of C-SVMs; C is not used then.
+    weights : {"shared", "per-class"}
+        With more than two classes: one set of weights for all binary tasks, which minimises the sum of their
+        objectives, or weights for each task.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,), or (T, F) for T tasks with weights of their own
+        Kernel weights.
+    n_kernels_ : int
+        Number of kernels with a weight above 1e-8 of the largest, in any task.
+    dual_coef_ : ndarray of shape (T, n_support)
+        Signed dual coefficients; the decision function is Σ_j weights_j K_j(x, support) @ dual_coef_' + intercept_.
+    """
+
+    _: KW_ONLY
+    weights: str = "shared"
+
+    C = 1.0
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_choice("weights", ("shared", "per-class"))
+
+    def _svms(self, data: TrainingData, nu: float | None = None) -> list[Any]:
+        """The inner problems: one for all tasks if they share weights, else one per task."""
+        signs, weight = data.targets, data.sample_weight
+        if self.weights == "shared" and signs.shape[1] > 1:
+            return [LabelSVMs(signs, self.C, sample_weight=weight, nu=nu)]
+        if nu is None:
+            return [CSVM(column, self.C, sample_weight=weight) for column in signs.T]
+        return [NuSVM(column, nu, sample_weight=weight) for column in signs.T]
+
+    def _weights_of(self, results: list[Result]) -> Array:
+        weights = np.stack([result.weights for result in results]).astype(np.float64)
+        return weights[0] if len(results) == 1 else weights
+
+
+class ExpansionClassifier(KernelClassifier):
+    """Base class: scores Σ_j v_jt K_j alpha_jt + b_t, with coefficients for each kernel j and task t.
+
+    A subclass says what v is (``_factors``).
+    """
+
+    _state = attributes(dual_coef_=reals("kernels", "tasks", "support"))
+
+    @abstractmethod
+    def _factors(self) -> Array:
+        """v, shape (F, T)."""
+
+    def _store_expansions(self, data: TrainingData, result: Result, alpha: Array, intercept: Array) -> None:
+        """Fitted attributes of one result, with ``alpha`` (F, n, T) in place of its own."""
+        n_kernels, n_samples, n_tasks = alpha.shape
+        flat = np.moveaxis(alpha, 1, 0).reshape(n_samples, n_kernels * n_tasks)
+        super()._store(data, [], [replace(result, alpha=flat, intercept=intercept)])
+        self.dual_coef_ = self.dual_coef_.reshape(n_kernels, n_tasks, -1)
+
+    # -- predict -----------------------------------------------------------------------------------------------
+
+    def _parts(self, stack: GramStack, used: NDArray[np.intp]) -> Array:
+        """K_j alpha_jt of the kernels ``used``, shape (m, len(used), T)."""
+        coefficients = self.dual_coef_[used]
+        parts = np.empty((len(stack), len(used), coefficients.shape[1]))
+        if not len(used):
+            return parts
+        for rows, block in stack.take(kernels=used).blocks():
+            for k, alpha in enumerate(coefficients):
+                parts[rows, k] = times(block[k : k + 1], alpha.T)[0]
+        return parts
+
+    def _task_scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        stack, factors = self._test_stack(X), self._factors()
+        used = np.flatnonzero(factors.any(axis=1))
+        return np.einsum("mft,ft->mt", self._parts(stack, used), factors[used]) + self.intercept_
+
+    def _contributions(self, X: Any) -> Array:
+        check_is_fitted(self)
+        stack = self._test_stack(X)
+        return self._factors() * self._parts(stack, np.arange(stack.n_kernels))
+
+
+class KnownScores(ClassifierMixin, BaseEstimator):
+    """A classifier of samples whose scores are known: what scikit-learn's scorers take."""
+
+    def __init__(self, classes: NDArray, scores: NDArray | None = None):
+        self.classes, self.scores, self.classes_ = classes, scores, classes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any) -> KnownScores:
+        """Nothing to do."""
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        """The scores, whatever X is."""
+        return self.scores
+
+    def predict(self, X: Any) -> NDArray:
+        """The classes with the largest scores."""
+        return predicted(self.classes_, self.scores)
+
+
+def predicted(classes: NDArray, scores: Any) -> NDArray:
+    """Classes of a decision function."""
+    return classes[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def binary_signs(y: NDArray[np.intp], n_classes: int, multi_class: str) -> Array:
+    """Signs of the binary tasks, shape (n, T): +1, -1, or 0 where a sample has no part.
+
+    Two classes make one task, with +1 for class 1. One-vs-rest makes one task per class; one-vs-one makes one
+    per pair (a, b), a < b, with +1 for b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.estimators.classifier import binary_signs
+    >>> binary_signs(np.array([0, 1, 2]), 3, "ovo")
+    array([[-1., -1.,  0.],
+           [ 1.,  0., -1.],
+           [ 0.,  1.,  1.]])
+    """
+    if n_classes == 2:
+        return np.where(y == 1, 1.0, -1.0)[:, None]
+    if multi_class == "ovr":
+        return np.where(y[:, None] == np.arange(n_classes), 1.0, -1.0)
+    columns = [np.where(y == b, 1.0, 0.0) - (y == a) for a, b in combinations(range(n_classes), 2)]
+    return np.column_stack(columns)
+
+
+def class_scores(scores: NDArray, n_classes: int, multi_class: str) -> NDArray:
+    """Scores of the binary tasks (n, T) as a decision function: (n,) for two classes, else (n, M).
+
+    One-vs-one scores become votes plus the sum of the pairwise scores squeezed into (-1/3, 1/3), so that they
+    only decide between classes with as many votes.
+    """
+    if n_classes == 2:
+        return scores[:, 0]
+    if multi_class == "ovr":
+        return scores
+    votes = np.zeros((len(scores), n_classes))
+    confidence = np.zeros((len(scores), n_classes))
+    for t, (a, b) in enumerate(combinations(range(n_classes), 2)):
+        votes[:, b] += scores[:, t] > 0
+        votes[:, a] += scores[:, t] <= 0
+        confidence[:, b] += scores[:, t]
+        confidence[:, a] -= scores[:, t]
+    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))

@@ -1,26 +1,28 @@
-"""CSKL: kernel weights between 0 and 1 that sum to t, or exactly t kernels."""
+"""CSKL: kernel weights between 0 and 1 that sum to t, or exactly t kernels; t given, or by cross-validation."""
 
 from __future__ import annotations
 
 import numbers
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
+from sklearn.utils import indexable
 
-from multikernel.estimators.average import C_GRID
-from multikernel.estimators.mkl import checked_options
-from multikernel.estimators.parameters import Restartable, described, estimator
+from multikernel.estimators.base import TrainingData
+from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
+from multikernel.estimators.inputs import cut_fold, folds_of
+from multikernel.estimators.parameters import CrossValidated, Restartable, Resumable, described, estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.task_weights import TaskWeightsClassifier
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
+from multikernel.gram import parse_memory
 from multikernel.io.state import REAL, Maybe, anything, attributes
 from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.runtime.clock import left
 from multikernel.runtime.monitor import Result
-from multikernel.solvers.cskl.continuation import CappedProblem, follow
+from multikernel.runtime.run import SEARCH_SHARE, Run, Solver
+from multikernel.solvers.cskl.continuation import CappedProblem, solve_capped
 from multikernel.solvers.cskl.exact import SelectionProblem, exact_selection
 from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
 from multikernel.solvers.mkl.catalogue import PATIENCE
@@ -39,8 +41,6 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
         with their misprints put right, "silp" cutting planes [SRSS06], "newton" [CR08], which "auto" takes.
     max_iter : int
         Maximum number of outer iterations per problem; with ``exact=True``, of rounds of 64 branches.
-    solver_options : dict, optional
-        More for the solver: ``{"away": False}`` for "lp" makes it the paper's. Unknown names are refused.
 
     Attributes
     ----------
@@ -54,13 +54,11 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
     nu: float | None
     exact: bool
     solver: str
-    solver_options: dict[str, Any] | None
     _state = attributes(t_=REAL, selection_gap_=Maybe(anything))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_choice("solver", CAPPED_SOLVERS)
-        self._options()
         self._check_t()
 
     def _check_t(self) -> None:
@@ -78,40 +76,25 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
     def _wanted_t(self) -> Any:
         """The t asked for; None for the default."""
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
-        F, t = stack.n_kernels, self._wanted_t()
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[Any]:
+        F, t = data.stack.n_kernels, self._wanted_t()
         self.t_ = float((F + 1) // 2 if t is None else t)
         if self.t_ > F:
             raise ValueError(f"t={t!r} kernels cannot be chosen out of {F}: lower t to at most {F}.")
-        chosen, memory = CappedSimplex(self.t_), parse_memory(self.memory)
-        inners = self._svms(tasks, sample_weight, self.nu)
-        if not self.exact:
-            return [CappedProblem(stack, inner, chosen, memory) for inner in inners]
-        return [SelectionProblem(stack, inner, chosen, memory) for inner in inners]
+        kind: Any = SelectionProblem if self.exact else CappedProblem
+        memory = parse_memory(self.memory)
+        return [kind(data.stack, svm, CappedSimplex(self.t_), memory) for svm in self._svms(data, self.nu)]
 
-    def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
+    def _solver(self) -> Solver:
         if self.exact:
-            if start is not None:  # weights of another t, scaled
-                start = problem.weight_set.weights(start[0]), start[1]
-            exact_selection(problem, monitor, start, max_iter=self.max_iter, **self._options())
-            return
-        monitor.patience = PATIENCE + problem.n_kernels
-        if start is not None:
-            weights, alpha = start[0], problem.inner.repair(start[1])
-            if not problem.holds(weights):
-                start = follow(problem, monitor, weights, alpha)
-                if start is None:
-                    return
-            elif not monitor.history and monitor(weights, alpha):
-                return  # nothing left to do: so it is along paths, and for a second fit to the same data
-        CAPPED_SOLVERS[self.solver](problem, monitor, start, max_iter=self.max_iter, **self._options())
+            return partial(exact_selection, max_iter=self.max_iter)
+        return partial(solve_capped, solver=self.solver, max_iter=self.max_iter)
 
-    def _options(self) -> dict[str, Any]:
-        """``solver_options`` after a check that the method in use takes them."""
-        return checked_options(exact_selection if self.exact else CAPPED_SOLVERS[self.solver], self.solver_options)
+    def _patience(self) -> int | None:
+        return None if self.exact else PATIENCE
 
-    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
-        super()._store(results, intercepts)
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
+        super()._store(data, problems, results)
         if self.exact:
             self.selection_gap_ = self.dual_gap_
         elif hasattr(self, "selection_gap_"):
@@ -168,8 +151,87 @@ class CSKLClassifier(Restartable, CappedWeightsClassifier):
     nu: float | None = None
     exact: bool = False
     solver: str = "auto"
-    _: KW_ONLY
-    solver_options: dict[str, Any] | None = None
 
     def _wanted_t(self) -> Any:
         return self.t
+
+
+@register("cskl-cv", title="CSKL, t by cross-validation", grid={"C": C_GRID}, order=15)
+@estimator
+class CSKLClassifierCV(CrossValidated, Resumable, CappedWeightsClassifier):
+    """Controlled sparsity kernel learning with t chosen by cross-validation.
+
+    On the training part of each fold the path over t is solved with warm starts, as by
+    :func:`~multikernel.cskl_path`; the t with the best mean score is then fitted to all samples.
+
+    Parameters
+    ----------
+    ts : array-like, optional
+        Values of t to try; by default all whole ones from 1 to F.
+    max_time : float, optional
+        Time limit for all fits together, in seconds. The folds may take 80 % of it; after that only complete folds
+        count. With ``exact=True`` each of their fits takes no more than its share.
+    verbose : bool
+        Whether to show progress bars, of the folds and of the final fit.
+
+    Attributes
+    ----------
+    t_ : float
+        The chosen t: of equal scores the smallest.
+    best_score_ : float
+    ts_ : ndarray of shape (V,)
+        Values tried.
+    scores_ : ndarray of shape (V,)
+        Mean score over the folds.
+    split_scores_ : ndarray of shape (n_splits, V)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import CSKLClassifierCV
+    >>> from multikernel.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = CSKLClassifierCV([RBF(columns=[j]) for j in range(4)], cv=3).fit(X, y)
+    >>> model.ts_.tolist(), bool(model.best_score_ > 0.9)
+    ([1.0, 2.0, 3.0, 4.0], True)
+    """
+
+    ts: Any = None
+    C: float = 1.0
+    nu: float | None = None
+    exact: bool = False
+    solver: str = "auto"
+
+    _state = attributes("ts_", "split_scores_", "scores_", "best_score_")
+
+    def _search(self, run: Run, X: Any, y: Any, sample_weight: Any) -> None:
+        """Score the path over t on each fold, as far as time allows, and choose."""
+        from sklearn.metrics import check_scoring  # slow to import
+
+        from multikernel.estimators.path import cskl_path
+
+        self.__dict__.pop("t_", None)
+        n_kernels = self._validate(X, y, sample_weight).stack.n_kernels  # bad data get their errors here
+        X, y, weight = indexable(X, np.asarray(y), sample_weight)
+        splits, scores = folds_of(self.cv, y, y), []
+        left_out = {"verbose", "callback", "checkpoint", "ts", "cv", "scoring", "max_time"}
+        plain = CSKLClassifier(**{k: v for k, v in self.get_params(deep=False).items() if k not in left_out})
+        plain._keep_interrupted = False  # a score of half a model would be worse than none
+        if self.exact and self.max_time is not None:  # a proof may take for ever
+            n_fits = len(splits) * (n_kernels if self.ts is None else len(self.ts))
+            plain.max_time = SEARCH_SHARE * left() / n_fits
+        advice = "t_ is the best on these. Allow more time, or use fewer folds or values of t."
+        with run.search(len(splits), "fold", advice) as search:
+            for train, test in splits:
+                X_train, y_train, own, X_test, y_test = cut_fold(plain, X, y, weight, train, test)
+                path = cskl_path(plain, X_train, y_train, t=self.ts, sample_weight=own)
+                scores.append([float(check_scoring(m, self.scoring)(m, X_test, y_test)) for m in path.estimators])
+                self.ts_ = path.values
+                search.advance()
+        self.split_scores_ = np.array(scores)
+        self.scores_ = self.split_scores_.mean(axis=0)
+        self.best_score_ = float(self.scores_.max())
+        self.t_ = float(self.ts_[self.scores_ == self.best_score_].min())
+
+    def _wanted_t(self) -> Any:
+        return getattr(self, "t_", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,19 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.average import C_GRID, PRODUCT_ADVICE
-from multikernel.estimators.base import KernelMachine
+from multikernel.estimators.base import KernelMachine, TrainingData, per_problem
+from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.task_weights import TaskWeightsClassifier
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
-from multikernel.gram.checks import check_matrix
+from multikernel.gram import parse_memory
 from multikernel.gram.combination import combined_scores
 from multikernel.io.state import attributes
 from multikernel.kernels import RBF, Kernel, default_kernels
-from multikernel.problems.gmkl import AtParameters, GeneralizedProblem, SumOfKernels, as_rule, prepared
+from multikernel.problems.gmkl import AtParameters, GeneralizedProblem, as_rule, prepared
 from multikernel.problems.regularizers import as_regularizer
-from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Result
-from multikernel.solvers.gmkl import spectral_gradient
+from multikernel.runtime.run import Run, Solver
+from multikernel.solvers.gmkl import solve_gmkl
 
 
 @register("gmkl", title="Generalised MKL", grid={"C": C_GRID}, order=60)
@@ -126,36 +124,20 @@ class GMKLClassifier(Restartable, TaskWeightsClassifier):
     def _default_normalization(self) -> str | None:
         return None if self._combines_by("product") else "variance"
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[GeneralizedProblem]:
-        rule, memory = as_rule(self.combination), parse_memory(self.memory)
-        stack = prepared(rule, stack)
-        penalty = as_regularizer(self.regularizer)
-        svms = self._svms(tasks, sample_weight)
-        problems = [GeneralizedProblem(stack, svm, rule, penalty, self.reg, memory) for svm in svms]
-        self._check_definite(problems[0], problems[0].start()[0])
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[GeneralizedProblem]:
+        rule, penalty = as_rule(self.combination), as_regularizer(self.regularizer)
+        stack, memory = prepared(rule, data.stack), parse_memory(self.memory)
+        problems = [GeneralizedProblem(stack, svm, rule, penalty, self.reg, memory) for svm in self._svms(data)]
+        if self.psd == "raise":
+            problems[0].check_definite(problems[0].start()[0])
         return problems
 
-    def _solve(self, problem: GeneralizedProblem, monitor: Any, start: Any) -> None:
-        try:
-            spectral_gradient(problem, monitor, start, max_iter=self.max_iter)
-            self._check_definite(problem, monitor.result().weights)
-        finally:
-            problem.release()
+    def _solver(self) -> Solver:
+        return partial(solve_gmkl, max_iter=self.max_iter, check=self.psd == "raise")
 
-    def _check_definite(self, problem: GeneralizedProblem, d: NDArray) -> None:
-        """Good kernels can have a combination that is not positive semi-definite; sums cannot."""
-        if self.psd != "raise" or isinstance(problem.rule, SumOfKernels):
-            return
-        kernel = problem.kernel(d)
-        if not isinstance(kernel, np.ndarray):
-            return
-        with one_blas_thread():
-            check_matrix(kernel, f"the combined kernel at weights {np.round(d, 4)}", "raise", PRODUCT_ADVICE)
-
-    def _store(self, results: list[Result], intercepts: Sequence[Any]) -> None:
-        super()._store(results, intercepts)
-        distances = np.array([result.certificate.stationarity for result in results])
-        self.stationarity_ = float(distances[0]) if len(results) == 1 else distances
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
+        super()._store(data, problems, results)
+        self.stationarity_ = per_problem([result.certificate.stationarity for result in results])
 
     def _task_scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)

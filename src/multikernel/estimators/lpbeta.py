@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,18 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import SHARE_OF_TIME, count_kernels
+from multikernel.estimators.base import TrainingData, count_kernels
+from multikernel.estimators.classifier import ExpansionClassifier
 from multikernel.estimators.parameters import estimator
-from multikernel.estimators.per_kernel import ExpansionClassifier
 from multikernel.estimators.registry import register
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
+from multikernel.gram import parse_memory
 from multikernel.io.state import attributes, flags, positions, reals
 from multikernel.problems.lpbeta import MarginProblem
-from multikernel.runtime.clock import OutOfTime, left, time_limit
 from multikernel.runtime.monitor import Result
-from multikernel.runtime.session import Session
+from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.warnings import warn_user
 from multikernel.solvers.lpbeta import lp_beta
-from multikernel.svm.held_out import KernelMachines, held_out_folds, kernel_machines, price_grids
+from multikernel.svm.held_out import KernelMachines, held_out_folds, price_grids
 
 C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 NU_GRID = (0.05, 0.2, 0.5, 0.8)
@@ -165,21 +164,26 @@ class LPBetaClassifier(ExpansionClassifier):
         )
         self._require("svm_tol", self.svm_tol > 0, "must be positive: it is a relative duality gap, such as 1e-3.")
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[HeldOutProblem]:
-        with time_limit(SHARE_OF_TIME * left()):
-            machines = kernel_machines(
-                stack,
-                tasks.signs,
-                held_out_folds(self.cv, tasks.labels),
-                price_grids(self.C, self.Cs, stack.n_kernels),
-                sample_weight=sample_weight,
-                memory=parse_memory(self.memory),
-                tol=self.svm_tol,
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[HeldOutProblem]:
+        machines = KernelMachines(
+            data.stack,
+            data.targets,
+            held_out_folds(self.cv, data.labels),
+            price_grids(self.C, self.Cs, data.stack.n_kernels),
+            sample_weight=data.sample_weight,
+            memory=parse_memory(self.memory),
+            tol=self.svm_tol,
+        )
+        advice = "The others get no weight. Allow more time, or use fewer kernels, folds or values of C."
+        with run.search(data.stack.n_kernels, "kernel", advice) as search:
+            machines.train(search.advance)
+        if machines.gap > self.svm_tol:
+            warn_user(
+                f"An SVM of a single kernel stopped at a relative duality gap of {machines.gap:.1e}, above "
+                f"svm_tol={self.svm_tol:.1e}. Raise svm_tol, lower C, or scale the kernels with normalize=.",
+                ConvergenceWarning,
             )
-        if not machines.done.any():
-            raise OutOfTime
-        self._warn_of(machines)
-        self._codes, self._sample_weight = np.searchsorted(self.classes_, tasks.labels), sample_weight
+        self._codes, self._sample_weight = np.searchsorted(self.classes_, data.labels), data.sample_weight
         problem = self._margin_problem(machines.held_out[machines.done])
         problem.machines = machines
         return [problem]
@@ -191,17 +195,17 @@ class LPBetaClassifier(ExpansionClassifier):
         shared = bool(self.shared) or len(self.classes_) == 2
         return HeldOutProblem(scores, self._codes, self.nu, sample_weight=self._sample_weight, shared=shared)
 
-    def _solve(self, problem: HeldOutProblem, monitor: Any, start: Any) -> None:
-        lp_beta(problem, monitor, start, max_iter=self.max_iter)
+    def _solver(self) -> Solver:
+        return partial(lp_beta, max_iter=self.max_iter)
 
-    def _make_attributes(self, problems: Sequence[HeldOutProblem], results: list[Result]) -> None:
+    def _store(self, data: TrainingData, problems: Sequence[HeldOutProblem], results: list[Result]) -> None:
         machines = problems[0].machines
         self.C_, self.svm_gap_ = machines.C, machines.gap
         self.oof_scores_ = np.ascontiguousarray(np.moveaxis(machines.held_out, 0, 1))
         self.kernel_intercepts_ = machines.intercepts
         self._done = machines.done
         result = _with_all_kernels(results[0], machines.done)
-        self._store_expansions(result, machines.alpha, [np.zeros(machines.intercepts.shape[1])])
+        self._store_expansions(data, result, machines.alpha, np.zeros(machines.intercepts.shape[1]))
         self._use(result, problems[0].margin(results[0].weights))
 
     def _use(self, result: Result, margin: float) -> None:
@@ -213,21 +217,6 @@ class LPBetaClassifier(ExpansionClassifier):
         self.objective_, self.dual_gap_ = float(result.certificate.primal), float(result.certificate.gap)
         self.history_, self.n_iter_ = result.history, result.n_iter
         self.converged_ = bool(result.converged and self._done.all())
-
-    def _warn_of(self, machines: KernelMachines) -> None:
-        if machines.why:
-            why = "it was interrupted" if machines.why == "interrupted" else "max_time was nearly used up"
-            warn_user(
-                f"LPBetaClassifier trained SVMs for only {machines.done.sum()} of {len(machines.done)} kernels: "
-                f"{why}. The others get no weight. Allow more time, or use fewer kernels, folds or values of C.",
-                ConvergenceWarning,
-            )
-        if machines.gap > self.svm_tol:
-            warn_user(
-                f"An SVM of a single kernel stopped at a relative duality gap of {machines.gap:.1e}, above "
-                f"svm_tol={self.svm_tol:.1e}. Raise svm_tol, lower C, or scale the kernels with normalize=.",
-                ConvergenceWarning,
-            )
 
     # -- after the fit -----------------------------------------------------------------------------------------
 
@@ -251,8 +240,8 @@ class LPBetaClassifier(ExpansionClassifier):
         model = copy.copy(self).set_params(**{name: value for name, value in given.items() if value is not None})
         model._check_parameters()
         problem = model._margin_problem(np.moveaxis(self.oof_scores_, 1, 0)[self._done])
-        session = Session(model.tol, verbose=model.verbose, callback=model.callback, title=type(model).__name__)
-        (result,) = session.run([problem], model._solve)
+        with model._run() as run:
+            (result,) = run.solve([problem], model._solver())
         model._use(_with_all_kernels(result, self._done), problem.margin(result.weights))
         return model
 

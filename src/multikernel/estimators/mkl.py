@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
-from numpy.typing import NDArray
-
-from multikernel.estimators.average import C_GRID
+from multikernel.estimators.base import TrainingData
+from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.task_weights import TaskWeightsClassifier
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack, parse_memory
+from multikernel.gram import parse_memory
 from multikernel.problems.groups import parse_groups
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import LpBall
-from multikernel.solvers.mkl.catalogue import PATIENCE, find_solver
+from multikernel.runtime.run import Run, Solver
+from multikernel.solvers.mkl.catalogue import PATIENCE, solve_mkl
 from multikernel.solvers.vskl.mirror_descent import mirror_descent
 from multikernel.solvers.vskl.newton import group_newton
-from multikernel.svm import CSVM
 
 GROUP_SOLVERS = {"auto": group_newton, "newton": group_newton, "mirror": mirror_descent}
 
@@ -48,17 +45,14 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
     ----------
     p : float
         Norm of the weights, from 1 to infinity; from 1e6 on it is taken for infinity.
-    solver : {"auto", "newton", "simplemkl", "silp", "level", "lp", "group-lasso", "smo"}
-        All solve the same problem. "simplemkl" [RBCG08] and "level" [XJKL09] are for p = 1, "lp" [KBSZ11] and "smo"
-        [VSTV10] for p > 1, "silp" [SRSS06], "group-lasso" [XJYKL10] and "newton" [CR08] for any. "auto" takes
-        "newton", and "lp" for p > 1 with more than 100 kernels.
+    solver : {"auto", "newton", "simplemkl", "silp", "silp-taylor", "level", "lp", "group-lasso", "smo"}
+        All solve the same problem. "simplemkl" [RBCG08] and "level" [XJKL09] are for p = 1, "lp" [KBSZ11], "smo"
+        [VSTV10] and "silp-taylor" [KBSLMZ09] for p > 1, "silp" [SRSS06], "group-lasso" [XJYKL10] and "newton" [CR08]
+        for any. "auto" takes "newton", and "lp" for p > 1 with more than 100 kernels.
     groups : list of lists, or array-like of shape (F,), optional
         Groups of kernels, by index or name, or a label for each kernel. Then the problem is that of VSKL
         [NDRBBR09]: every group counts, but within a group weights are sparse. p is not used; solvers are "mirror",
         the published mirror descent, and "newton", which "auto" takes.
-    solver_options : dict, optional
-        More for the solver: ``{"master": "taylor"}`` or ``{"chunking": True}`` for "silp", ``{"level": 0.9}`` for
-        "level".
 
     Attributes
     ----------
@@ -90,7 +84,6 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
     _: KW_ONLY
     nu: float | None = None
     groups: Any = None
-    solver_options: dict[str, Any] | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -107,34 +100,17 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
         if self.nu is not None:
             raise ValueError("groups= works only with C-SVMs: leave nu=None.")
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[Any]:
-        inners = self._svms(tasks, sample_weight, self.nu)
-        memory = parse_memory(self.memory)
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[Any]:
+        inners, memory = self._svms(data, self.nu), parse_memory(self.memory)
         if self.groups is not None:
-            groups = parse_groups(self.groups, stack.names)
-            return [VSKLProblem(stack, inner, groups, memory) for inner in inners]
-        return [MinMaxProblem(stack, inner, LpBall(self.p), memory) for inner in inners]
+            groups = parse_groups(self.groups, data.stack.names)
+            return [VSKLProblem(data.stack, inner, groups, memory) for inner in inners]
+        return [MinMaxProblem(data.stack, inner, LpBall(self.p), memory) for inner in inners]
 
-    def _solve(self, problem: Any, monitor: Any, start: Any) -> None:
-        monitor.patience = PATIENCE + problem.n_kernels
+    def _solver(self) -> Solver:
         if self.groups is not None:
-            run = GROUP_SOLVERS[self.solver]
-        else:
-            if start is not None:  # perhaps from another p, whose weights prove nothing here
-                start = problem.weight_set.settle(start[0]), start[1]
-            one_task = isinstance(problem.inner, CSVM)
-            run = find_solver(self.solver, float(self.p), problem.n_kernels, one_task=one_task).run
-        run(problem, monitor, start, max_iter=self.max_iter, **checked_options(run, self.solver_options))
+            return partial(GROUP_SOLVERS[self.solver], max_iter=self.max_iter)
+        return partial(solve_mkl, solver=self.solver, p=float(self.p), max_iter=self.max_iter)
 
-
-def checked_options(run: Callable[..., None], given: Any) -> dict[str, Any]:
-    """``solver_options`` after a check that the solver takes them."""
-    parameters = inspect.signature(run).parameters.values()
-    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "max_iter"]
-    wrong = [name for name in given or {} if name not in known]
-    if wrong:
-        takes = ", ".join(map(repr, known)) or "none"
-        raise ValueError(
-            f"solver_options has {wrong[0]!r}, which {run.__name__} does not accept: it accepts {takes}."
-        )
-    return dict(given or {})
+    def _patience(self) -> int:
+        return PATIENCE

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY
-from inspect import signature
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.average import C_GRID
-from multikernel.estimators.base import Prepared, finite, intercept_of
-from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.base import TrainingData, finite, is_number
+from multikernel.estimators.classifier import C_GRID, KernelClassifier, class_scores
 from multikernel.estimators.inputs import folds_of
-from multikernel.estimators.multilabel_labels import is_sets, is_table, one_class_each, parse_labels
-from multikernel.estimators.multilabel_thresholds import CRITERIA, best_threshold, left_out_scores
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.tasks import Tasks, class_scores
-from multikernel.gram import GramStack, parse_memory
+from multikernel.gram import parse_memory
 from multikernel.io.state import attributes, flags, positions, reals
-from multikernel.problems.certificate import Certificate
 from multikernel.problems.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
-from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Result
+from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.warnings import warn_user
-from multikernel.solvers.multilabel.catalogue import find_label_solver
+from multikernel.solvers.multilabel.catalogue import find_label_solver, solve_labels
+from multikernel.solvers.multilabel.final import CRITERIA, final_labels
 from multikernel.svm import LabelSVMs
 
 
 @register("ml-mkl", title="ML-MKL, worst class", grid={"C": C_GRID}, order=30)
 @register("ml-mkl-sum", title="ML-MKL, sum", params={"objective": "sum"}, grid={"C": C_GRID}, order=31)
 @estimator
-class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
+class MultilabelMKLClassifier(Restartable, KernelClassifier):
     """Multi-label multiple kernel learning: one kernel for all labels.
 
     With J_k(p) the optimum of label k's SVM on the kernel Σ_j p_j K_j,
@@ -67,9 +64,12 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
         Factor of C for each class; for tables of labels for the signs −1 and +1, label by label.
     max_iter : int
         Maximum number of iterations of the solver: SVMs of one label for "sa" and "sa-vr".
-    solver_options : dict, optional
-        More for the solver, such as ``{"eta": 1e-3, "delta": 0.2}`` for "sa", or ``{"stop": "change"}``, which makes
-        "sa" end when the average weights settle, as the paper does, and not at a certified gap.
+    eta : float, optional
+        Constant step of "sa", as in the paper; by default steps are scale-free.
+    delta : float
+        Smoothing of the distribution from which "sa" samples labels, from 0 to 1. At 0 a label may never be seen.
+    stop : {"gap", "change"}
+        Whether "sa" stops at a certified gap, or when the average weights settle, as the paper does.
     max_time : float, optional
         Time limit for the whole fit except the final SVMs, in seconds.
     random_state : int, RandomState or None
@@ -126,7 +126,9 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
     threshold: str | None = None
     cv: Any = 5
     max_iter: int = 5000
-    solver_options: dict[str, Any] | None = None
+    eta: float | None = None
+    delta: float = 0.2
+    stop: str = "gap"
 
     _passes = 70
     _state = attributes(
@@ -148,12 +150,16 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        find_label_solver(self.objective, self.solver, self.solver_options or {})
+        find_label_solver(self.objective, self.solver)
         self._check_choice("threshold", (None, *CRITERIA))
+        self._check_choice("stop", ("gap", "change"))
+        self._require("delta", 0.0 <= self.delta <= 1.0, "must be from 0 to 1: it is a share of labels drawn evenly.")
+        positive = self.eta is None or (is_number(self.eta) and self.eta > 0.0)
+        self._require("eta", positive, "must be a positive step, or None for steps without a scale.")
 
     # -- fit -------------------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         self._check_parameters()
         self.multilabel_ = y is not None and is_table(y)
         if not self.multilabel_:
@@ -161,17 +167,15 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
                 raise ValueError(
                     "threshold= is for tables of labels; with one class per sample, the largest score wins."
                 )
-            prepared = super()._prepare(X, one_class_each(y), sample_weight)
-            self.constant_labels_ = np.zeros(0, dtype=np.intp)
-            self._constants = np.zeros(0)
-            return prepared
-        labels = parse_labels(y)
+            self.constant_labels_, self._constants = np.zeros(0, dtype=np.intp), np.zeros(0)
+            return super()._validate(X, _one_class_each(y), sample_weight)
+        signs, names = parse_labels(y)
         # scikit-learn's checks of X and of its length want a y of one dimension
-        stack, _ = self._training_stack(X, np.zeros(len(labels.signs)))
-        self.classes_ = labels.names
-        signs = self._without_constants(labels.signs)
+        stack, _ = self._given_stack(X, np.zeros(len(signs)))
+        self.classes_ = names
+        signs = self._without_constants(signs)
         weight = self._given_weights(sample_weight, stack)
-        return Prepared(stack, Tasks(np.arange(len(signs)), signs), weight)
+        return TrainingData(self._normalized(stack), np.arange(len(signs)), signs, weight)
 
     def _without_constants(self, signs: NDArray) -> NDArray[np.float64]:
         """Signs with labels of one class only, which no SVM can learn, taken out."""
@@ -196,52 +200,33 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
         signs[:, self.constant_labels_] = 0.0
         return signs
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[LabelProblem]:
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[LabelProblem]:
         kind = WorstLabelProblem if self.objective == "max" else LabelSumProblem
         by_sign = self.class_weight if self.multilabel_ else None  # else it is in sample_weight
-        inner = LabelSVMs(tasks.signs, self.C, sample_weight=sample_weight, class_weight=by_sign, bias=self.bias)
-        return [kind(stack, inner, parse_memory(self.memory))]
+        inner = LabelSVMs(
+            data.targets, self.C, sample_weight=data.sample_weight, class_weight=by_sign, bias=self.bias
+        )
+        return [kind(data.stack, inner, parse_memory(self.memory))]
 
-    def _solve(self, problem: LabelProblem, monitor: Any, start: Any) -> None:
-        given = self.solver_options or {}
-        solve, options = find_label_solver(self.objective, self.solver, given), {"max_iter": self.max_iter, **given}
-        if "random_state" in signature(solve).parameters:
-            options["random_state"] = self.random_state
-        if start is not None and np.ndim(start[1]) == 1:
-            start = start[0], start[1][:, None]
-        solve(problem, monitor, start, **options)
+    def _solver(self) -> Solver:
+        own: dict[str, Any] = {"eta": self.eta, "delta": self.delta, "stop": self.stop} if self.solver == "sa" else {}
+        return partial(
+            solve_labels,
+            objective=self.objective,
+            solver=self.solver,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+            **own,
+        )
 
-    def _make_attributes(self, problems: Sequence[LabelProblem], results: list[Result]) -> None:
+    def _store(self, data: TrainingData, problems: Sequence[LabelProblem], results: list[Result]) -> None:
         (problem,), (result,) = problems, results
-        learnt = np.asarray(problem.inner.signs.any(axis=0))
-        self.label_weights_ = learnt / learnt.sum()
-        self.label_objectives_, self.thresholds_ = np.full(len(learnt), np.nan), np.zeros(len(learnt))
-        with contextlib.suppress(OutOfTime):
-            self._solve_once_more(problem, result)
-            self.label_objectives_ = problem.label_certificates(result.weights, result.alpha)[0]
-            if isinstance(problem, WorstLabelProblem):
-                contenders = problem.contenders(result.weights, result.alpha)
-                self.label_weights_ = problem.label_weights(result.alpha, contenders)
-            self.thresholds_ = self._find_thresholds(problem, result)
-        self._store(results, [intercept_of(result, learnt.shape)])
+        folds = None if self.threshold is None else folds_of(self.cv, data.targets)
+        final = final_labels(problem, result, self.tol, folds, self.threshold)
+        self.label_weights_, self.label_objectives_ = final.label_weights, final.objectives
+        self.thresholds_ = final.thresholds
+        super()._store(data, problems, [final.result])
         self.intercept_[self.constant_labels_] = self._constants
-
-    def _solve_once_more(self, problem: LabelProblem, result: Result) -> None:
-        """The SVMs of all labels, each to tol, on the kernel found: those that do not decide about it are rough."""
-        labels = np.arange(problem.n_labels)
-        alpha = problem.solve_labels(result.weights, result.alpha, labels, np.full(len(labels), 0.1 * self.tol))
-        final, intercept = problem.certificate(result.weights, alpha), problem.intercept(result.weights, alpha)
-        best = Certificate(final.primal, max(final.dual, result.certificate.dual))
-        result.alpha, result.intercept, result.certificate = alpha, intercept, best
-        result.converged = best.relative_gap <= self.tol
-
-    def _find_thresholds(self, problem: LabelProblem, result: Result) -> NDArray[np.float64]:
-        signs = problem.inner.signs
-        if self.threshold is None:
-            return np.zeros(signs.shape[1])
-        folds = folds_of(self.cv, signs)
-        scores = left_out_scores(problem, result.weights, result.alpha, folds, self.tol)
-        return np.array([best_threshold(f, s, self.threshold) for f, s in zip(scores.T, signs.T)])
 
     # -- predict -----------------------------------------------------------------------------------------------
 
@@ -291,6 +276,125 @@ class MultilabelMKLClassifier(Restartable, KernelSVMClassifier):
         """
         if not is_table(y):
             return super().score(X, y, sample_weight)
-        signs = parse_labels(y, self.classes_ if is_sets(y) else None).signs
+        signs, _ = parse_labels(y, self.classes_ if is_sets(y) else None)
         right = ((2.0 * self.predict(X) - 1.0 == signs) | (signs == 0.0)).all(axis=1)
         return float(np.average(right, weights=sample_weight))
+
+
+def is_table(Y: Any) -> bool:
+    """Whether Y holds labels of several kinds a sample, not one class a sample."""
+    if sparse.issparse(Y) or is_sets(Y):
+        return True
+    table = np.asarray(Y)
+    return table.ndim == 2 and (table.shape[1] != 1 or _is_indicator(table))
+
+
+def is_sets(Y: Any) -> bool:
+    """Whether Y is a list, or a column of objects, of label sets: sets, tuples or lists of any lengths."""
+    if getattr(Y, "ndim", None) == 1 and getattr(Y, "dtype", np.dtype(float)).kind == "O":
+        Y = list(Y)
+    if not isinstance(Y, (list, tuple)) or not len(Y):
+        return False
+    if any(isinstance(item, (set, frozenset)) for item in Y):
+        return True
+    if not all(isinstance(item, (list, tuple)) for item in Y):
+        return False
+    # lists of the same length may be rows of a table; labels that are words, or rows of many lengths, are not
+    return len({len(item) for item in Y}) > 1 or any(isinstance(x, str) for item in Y for x in item)
+
+
+def parse_labels(Y: Any, names: NDArray | None = None) -> tuple[NDArray[np.float64], NDArray]:
+    """Signs (n, M) of a table of labels, +1, −1, or 0 for an entry that is missing, and the labels by column.
+
+    - A table with −1 anywhere holds −1, +1, and 0 for missing; any other holds 1 for present and 0 for absent.
+      NaN is missing in both. Booleans, frames and sparse matrices are tables.
+    - A list of label sets names the labels of each sample; none of its entries is missing.
+
+    Parameters
+    ----------
+    Y : array-like or sparse matrix of shape (n, M), or list of label sets
+        The labels.
+    names : ndarray of shape (M,), optional
+        Labels that are known, for sets.
+
+    Examples
+    --------
+    >>> from multikernel.estimators.multilabel import parse_labels
+    >>> parse_labels([{"cat"}, {"cat", "dog"}, set()])[0]
+    array([[ 1., -1.],
+           [ 1.,  1.],
+           [-1., -1.]])
+    >>> parse_labels([[1, -1], [0, 1]])[0]
+    array([[ 1., -1.],
+           [ 0.,  1.]])
+    """
+    if is_sets(Y):
+        return _from_sets(Y, names)
+    columns = getattr(Y, "columns", None)
+    table = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
+    if table.ndim != 2 or not table.shape[1]:
+        raise ValueError(f"Y has shape {table.shape}, expected (n, M): one column per label, and at least one label.")
+    try:
+        values = table.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Y holds entries that are not numbers ({error}): pass 0/1, −1/+1, or a list of label sets."
+        ) from error
+    missing = np.isnan(values)
+    signed = bool((values == -1.0).any())
+    wrong = ~missing & ~np.isin(values, (-1.0, 0.0, 1.0))
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"Unknown label type: Y has {int(wrong.sum())} entries that are not -1, 0 or 1, the first "
+            f"{values[row, column]:g} at row {row}, column {column}. For one class per sample, pass y of shape (n,)."
+        )
+    signs = np.where(missing, 0.0, values if signed else 2.0 * values - 1.0)
+    known = np.arange(signs.shape[1]) if columns is None else np.array(list(columns), dtype=object)
+    return signs, known
+
+
+def _from_sets(Y: Iterable[Iterable[Any]], names: NDArray | None) -> tuple[NDArray[np.float64], NDArray]:
+    rows = [set(item) for item in Y]
+    if names is None:
+        found = set().union(*rows)
+        if not found:
+            raise ValueError("the label sets are all empty: there is no label to learn.")
+        names = _sorted(found)
+    position = {name: k for k, name in enumerate(np.asarray(names).tolist())}
+    signs = np.full((len(rows), len(position)), -1.0)
+    for i, row in enumerate(rows):
+        for name in row:
+            if name not in position:
+                raise ValueError(f"sample {i} has the label {name!r}, which the model was not trained on.")
+            signs[i, position[name]] = 1.0
+    return signs, np.asarray(names)
+
+
+def _sorted(labels: set[Any]) -> NDArray:
+    try:
+        return np.array(sorted(labels))
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(
+            f"the label sets hold labels of types {', '.join(kinds)}, which have no common order: use one type, "
+            "such as words or numbers."
+        ) from error
+
+
+def _one_class_each(y: Any) -> Any:
+    """y of shape (n,); a single column that is no indicator is flattened, with scikit-learn's warning."""
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+        warn_user("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
+        return np.asarray(y).ravel()
+    return y
+
+
+def _is_indicator(table: NDArray) -> bool:
+    if table.dtype == bool:
+        return True
+    try:
+        values = table.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return bool((np.isnan(values) | np.isin(values, (-1.0, 0.0, 1.0))).all())

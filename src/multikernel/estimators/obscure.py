@@ -1,17 +1,34 @@
-"""OBSCURE, p-norm Pegasos and dual coordinate ascent: multiclass MKL on a group norm of w."""
+"""Multiclass MKL on a group norm of w: OBSCURE, p-norm Pegasos and dual coordinate ascent; streams of samples."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
-from dataclasses import KW_ONLY
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Any
 
-from multikernel.estimators.obscure_stream import EVICTION, OnlineLearning
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
+
+from multikernel.estimators.base import AverageLossMachine, TrainingData, count_kernels, sane_weights
+from multikernel.estimators.classifier import KernelClassifier
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
+from multikernel.gram import GramStack, LazyStack, parse_memory
+from multikernel.gram.normalization import Normalization
+from multikernel.io.state import COUNT, Maybe, anything, array, attributes, only, optional, reals, record
+from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
+from multikernel.runtime.monitor import Result
+from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.obscure.obscure import obscure, pegasos
+from multikernel.solvers.obscure.online import EVICTION, learn_online, new_stream, stream_of
 from multikernel.solvers.obscure.sdca import sdca
 
 SOLVERS: dict[str, Callable[..., None]] = {"obscure": obscure, "pegasos": pegasos, "sdca": sdca}
@@ -19,10 +36,71 @@ C_GRID = (1.0, 10.0, 100.0, 1000.0)
 GRID = {"C": C_GRID, "p": (1.05, 1.25, 1.5)}
 
 
+@estimator
+class GroupNormClassifier(AverageLossMachine, KernelClassifier):
+    """Base class: one multiclass problem on a group norm of w, without a bias.
+
+    Parameters
+    ----------
+    cost : array of shape (M, M), optional
+        Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
+    class_weight : dict, "balanced" or None
+        Factor of the sample weights for each class.
+    max_iter : int
+        Maximum number of epochs.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (M, n_support), (1, n_support) for two classes
+        Signed dual coefficients; for two classes those of the difference of the two scores.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient.
+    intercept_ : ndarray of shape (M,) or (1,)
+        Zero.
+    objective_, dual_gap_ : float
+        f(w), and the absolute duality gap that bounds its distance from the optimum.
+    n_iter_ : int
+        Number of epochs.
+    """
+
+    _: KW_ONLY
+    cost: Any = None
+    tol: float = 1e-2
+    max_iter: int = 2000
+
+    _state = attributes(_stream=only(None))
+
+    @abstractmethod
+    def _group_norm(self, n_kernels: int) -> float:
+        """The p of the group norm on w."""
+
+    def _sparsity(self) -> float:
+        return 0.0
+
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[GroupNormProblem]:
+        codes = np.searchsorted(self.classes_, data.labels)
+        loss = MulticlassHinge(codes, len(self.classes_), data.sample_weight, self.cost)
+        lam, p = self._lambda(loss.total_weight), self._group_norm(data.stack.n_kernels)
+        memory = parse_memory(self.memory)
+        return [GroupNormProblem(data.stack, loss, lam, p, sparsity=self._sparsity(), memory=memory)]
+
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
+        (result,) = results
+        alpha = _one_task(np.asarray(result.alpha))
+        super()._store(data, problems, [replace(result, alpha=alpha, intercept=np.zeros(alpha.shape[1]))])
+        self.n_iter_ = int(self.history_[-1].get("epoch", self.n_iter_)) if self.history_ else 0
+        self._stream: Any = None
+
+
+def _one_task(alpha: NDArray) -> NDArray[np.float64]:
+    """Coefficients (n, M); for two classes (n, 1), those of the difference of the two scores."""
+    return alpha[:, 1:] - alpha[:, :1] if alpha.shape[1] == 2 else alpha
+
+
 @register("obscure", title="OBSCURE", params={"max_iter": 300}, grid=GRID, order=30)
 @register("obscure-sdca", title="OBSCURE, certified", params={"solver": "sdca"}, grid=GRID, order=31)
 @estimator
-class ObscureClassifier(OnlineLearning):
+class ObscureClassifier(GroupNormClassifier):
     """Multiclass MKL with a (2, p) group norm.
 
     One problem for all classes [OJC10, eq. (9)], with w_j the part of w that belongs to kernel j:
@@ -94,6 +172,21 @@ class ObscureClassifier(OnlineLearning):
     budget: int | None = None
     eviction: str = "oldest"
 
+    _state = attributes(
+        n_updates_=Maybe(anything),
+        n_mistakes_=Maybe(anything),
+        _stream=optional(
+            record(
+                coef=reals("support", "classes"),
+                table=reals("kernels", "classes", "support"),
+                arrival=array("iu", "support", least=0),
+                seen=COUNT,
+                updates=COUNT,
+                mistakes=COUNT,
+            )
+        ),
+    )
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_choice("solver", SOLVERS)
@@ -108,11 +201,153 @@ class ObscureClassifier(OnlineLearning):
     def _group_norm(self, n_kernels: int) -> float:
         return float(self.p)
 
-    def _dual_exponent(self) -> float:
-        return self.p / (self.p - 1.0)
-
-    def _solve(self, problem: GroupNormProblem, monitor: Any, start: Any) -> None:
+    def _solver(self) -> Solver:
         options: dict[str, Any] = {"eta": self.eta} if self.solver == "obscure" else {}
-        SOLVERS[self.solver](
-            problem, monitor, start, max_iter=self.max_iter, random_state=self.random_state, **options
+        return partial(SOLVERS[self.solver], max_iter=self.max_iter, random_state=self.random_state, **options)
+
+    # -- streams -----------------------------------------------------------------------------------------------
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None):
+        """Go over new samples once, in their order, with the online stage [OJC10, alg. 1].
+
+        The first call fits bandwidths and normalisation, on the samples it is given. After ``fit`` it goes on from
+        the fitted model.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            New samples. Precomputed kernels have no row for samples to come, so features are needed.
+        y : array-like of shape (m,)
+            Their labels.
+        classes : array-like of shape (M,), optional
+            All labels that will ever come; needed in the first call.
+        sample_weight : array-like of shape (m,), optional
+            Factor of each sample's step, beside that of its class: ``class_weight`` is a dict or None in a stream.
+
+        Returns
+        -------
+        self : object
+        """
+        self._check_parameters()
+        if self._is_pairwise():
+            raise ValueError(
+                "partial_fit needs features: precomputed kernels and distances hold no values for "
+                "future samples. Pass X of shape (m, d) and kernel objects."
+            )
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} depends on future samples: use a dict "
+                "with a factor for each class, or sample_weight."
+            )
+        weight = _weights_of(sample_weight, X)
+        if hasattr(self, "classes_"):
+            X, codes = self._more_of_stream(X, y, classes)
+        else:
+            X, codes = self._begin_stream(X, y, classes)
+        factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
+        self._advance(X, codes, weight * factors[codes])
+        return self
+
+    def _begin_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
+        if classes is None:
+            raise ValueError(
+                "classes must be given in the first call of partial_fit: list all labels that will occur."
+            )
+        known = np.unique(classes)
+        if len(known) < 2:
+            raise ValueError(f"classes holds {len(known)} class: a classifier needs at least 2.")
+        stack, y = self._given_stack(X, y)
+        self._normalized(stack)
+        codes = _codes_of(y, known)
+        self.classes_ = known
+        if self._normalization.needs_all_columns or self._clipped:
+            del self.classes_
+            raise ValueError(
+                'partial_fit cannot centre or clip kernels, which depends on all samples: leave "center" out of '
+                'normalize, and psd="raise" or "ignore".'
+            )
+        self._stream, self.history_ = new_stream(len(self.kernel_names_), len(known)), []
+        X, self._X = self._X, self._X[:0]
+        return X, codes
+
+    def _more_of_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        check_classification_targets(y)
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes {', '.join(map(str, np.unique(classes)))} are not those that were announced, "
+                f"{', '.join(map(str, self.classes_))}: new classes cannot be added to a stream."
+            )
+        if getattr(self, "_stream", None) is None:
+            self._stream_from_fit()
+        return X, _codes_of(y, self.classes_)
+
+    def _stream_from_fit(self) -> None:
+        """Take the fitted model for the outcome of a stream."""
+        if self._columns is None:
+            raise ValueError("partial_fit cannot continue from a model that centres or clips its kernels.")
+        alpha = self.dual_coef_.T
+        alpha = np.column_stack([-0.5 * alpha[:, 0], 0.5 * alpha[:, 0]]) if alpha.shape[1] == 1 else alpha
+        stack, _ = self._square_stack(self._X)
+        self._stream = stream_of(stack, self.p / (self.p - 1.0) * alpha, self._n_train)
+
+    def _square_stack(self, X: Any) -> tuple[GramStack, Normalization]:
+        """Kernels of the samples X, normalised as the first samples were, and that normalisation."""
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        return self._normalization.on_samples(LazyStack(self._family, X, memory=0, dtype=dtype))
+
+    def _advance(self, X: Any, codes: NDArray, weight: NDArray) -> None:
+        """Learn from new samples, and store the model."""
+        X = _stacked(self._X, X) if len(self._stream["coef"]) else X
+        stack, normalization = self._square_stack(X)
+        step = learn_online(
+            stack,
+            self._stream,
+            codes,
+            weight,
+            p=float(self.p),
+            eta=self.eta,
+            cost=self.cost,
+            budget=self.budget,
+            eviction=self.eviction,
+            memory=parse_memory(self.memory),
         )
+        self._X, self._normalization, self._columns, self._stream = X, normalization, None, step.stream
+        self._keep_training_rows(step.kept)
+        self.support_, self.dual_coef_ = step.kept, _one_task(step.alpha).T
+        self.intercept_, self.weights_ = np.zeros(len(self.dual_coef_)), step.weights
+        self.n_kernels_ = count_kernels(self.weights_)
+        self.objective_ = self.dual_gap_ = float("nan")
+        self.converged_, self.n_iter_ = False, 1
+        self.n_updates_, self.n_mistakes_ = int(step.stream["updates"]), int(step.stream["mistakes"])
+        row = {"seen": step.stream["seen"], "updates": step.updates, "mistakes": step.mistakes}
+        row = {**row, "n_support": len(step.kept), "weights": self.weights_}
+        self.history_ = [*getattr(self, "history_", []), row]
+
+
+def _weights_of(sample_weight: Any, X: Any) -> NDArray[np.float64]:
+    """Weights of samples, ones by default; all may be zero, which teaches nothing."""
+    if sample_weight is not None and not np.any(sample_weight):
+        return np.zeros(_num_samples(X))
+    return sane_weights(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def _stacked(above: Any, below: Any) -> Any:
+    """Rows of two tables, sparse if either is."""
+    if scipy.sparse.issparse(above) or scipy.sparse.issparse(below):
+        return scipy.sparse.vstack([scipy.sparse.csr_array(above), scipy.sparse.csr_array(below)], format="csr")
+    return np.vstack([above, below])
+
+
+def _codes_of(y: Any, classes: NDArray) -> NDArray[np.int64]:
+    """Labels as positions in ``classes``; one that is not there is an error."""
+    y = np.asarray(y)
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    wrong = np.flatnonzero(classes[codes] != y)
+    if len(wrong):
+        known = ", ".join(map(str, classes))
+        raise ValueError(
+            f"y[{wrong[0]}] is {y[wrong[0]]}, which is not among the announced classes {known}: "
+            "the first call of partial_fit must list all labels."
+        )
+    return codes.astype(np.int64)

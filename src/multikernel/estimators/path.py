@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from multikernel.estimators.base import NEGLIGIBLE, Prepared
+from multikernel.estimators.base import NEGLIGIBLE, TrainingData
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.problems.groups import parse_groups
@@ -142,16 +141,11 @@ def cskl_path(
     ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
     """
     model = clone(estimator).set_params(t=1.0)
-    prepared = model._prepare(X, y, sample_weight)
-    values = np.asarray(np.arange(1, prepared.stack.n_kernels + 1) if t is None else t, dtype=np.float64)
-    order = _checked_order(values, "t")
-    if model.exact:
-        fits = _fits(model, prepared, "t", values[order])
-    else:
-        order = order[::-1]
-        fits = _fits_along_t(model, prepared, values[order])
-    models = dict(zip(order.tolist(), fits))
-    return CSKLPath("t", values, [models[k] for k in range(len(values))])
+    model._keep_interrupted = estimator._keep_interrupted
+    data = model._validate(X, y, sample_weight)
+    values = np.asarray(np.arange(1, data.stack.n_kernels + 1) if t is None else t, dtype=np.float64)
+    order = _checked_order(values, "t")[:: 1 if model.exact else -1]
+    return CSKLPath("t", values, _fits(model, data, "t", values, order))
 
 
 def mkl_path(
@@ -200,9 +194,8 @@ def mkl_path(
     values = np.asarray(C if p is None else p, dtype=np.float64)
     order = _checked_order(values, parameter)[:: 1 if parameter == "C" else -1]
     model = clone(estimator).set_params(**{parameter: float(values[order[0]])})
-    prepared = model._prepare(X, y, sample_weight)
-    models = dict(zip(order.tolist(), _fits(model, prepared, parameter, values[order])))
-    return MKLPath(parameter, values, [models[k] for k in range(len(values))])
+    data = model._validate(X, y, sample_weight)
+    return MKLPath(parameter, values, _fits(model, data, parameter, values, order))
 
 
 def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.intp]:
@@ -212,43 +205,37 @@ def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.in
     return np.argsort(values, kind="stable")
 
 
-def _fits(model: Any, prepared: Prepared, parameter: str, values: NDArray[np.float64]) -> Iterator[Any]:
-    """The fitted models, one after the other; ``model`` is copied for each."""
+def _fits(model: Any, data: TrainingData, parameter: str, values: NDArray, order: NDArray[np.intp]) -> list[Any]:
+    """The fitted models of the values, solved in this order, each a copy of ``model``."""
+    models: list[Any] = [None] * len(values)
     previous: Any = None
-    for value in values:
-        fitted = copy.copy(model).set_params(**{parameter: float(value)})
+    earlier: list[Any] = []  # along t, problems that hand over what they know
+    for k in order:
+        fitted = models[k] = copy.copy(model)
+        setattr(fitted, parameter, float(values[k]))  # what set_params does, without looking at the signature
         fitted._check_parameters()
-        start = None
-        if previous is not None:
-            weights, alpha = previous._previous_solution()
-            if parameter == "C":
-                alpha = _grown(alpha, previous.C, fitted.C)
-            elif parameter == "p":
-                weights = _sharpened(weights, previous.p, fitted.p)
-            start = weights, alpha
-        fitted._run(prepared, start, fitted.callback)
+        start = None if previous is None else _start(previous, fitted, parameter)
+        with fitted._run() as run:
+            problems = fitted._problems(data, run)
+            for problem, known in zip(problems, earlier):
+                problem.take_over(known)
+            results = fitted._solve(run, data, problems, start)
+            fitted._store(data, problems, results)
         previous = fitted
-        yield fitted
+        if parameter == "t" and not model.exact:
+            earlier = list(problems)
+            if len(problems) > 1:  # their kernels, one per task, may be too many to keep
+                for problem in problems:
+                    problem.forget_kernel()
+    return models
 
 
-def _fits_along_t(model: CSKLClassifier, prepared: Prepared, values: NDArray[np.float64]) -> Iterator[CSKLClassifier]:
-    """The same along t: each problem takes over what is known of the one before."""
-    previous: Any = None
-    earlier: list[Any] = []
-    for t in values:
-        fitted = copy.copy(model)
-        fitted.t = float(t)  # what set_params does, without looking at the signature each time
-        fitted._check_t()  # the others were checked when the kernels were
-        problems = list(fitted._problems(prepared.stack, prepared.tasks, prepared.sample_weight))
-        start = None if previous is None else previous._previous_solution()
-        for problem, known in zip(problems, earlier):
-            problem.take_over(known)
-        fitted._run(prepared, start, fitted.callback, problems)
-        if len(problems) > 1:  # their kernels, one per task, may be too many to keep
-            for problem in problems:
-                problem.forget_kernel()
-        previous, earlier = fitted, problems
-        yield fitted
+def _start(previous: Any, fitted: Any, parameter: str) -> tuple[NDArray, NDArray]:
+    """What the next model along a parameter starts from."""
+    weights, alpha = previous._previous_solution()
+    if parameter == "C":
+        return weights, _grown(alpha, previous.C, fitted.C)
+    return (_sharpened(weights, previous.p, fitted.p), alpha) if parameter == "p" else (weights, alpha)
 
 
 def _sharpened(weights: NDArray, old: float, new: float) -> NDArray:

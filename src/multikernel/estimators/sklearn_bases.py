@@ -20,6 +20,8 @@ if MYPY:
 
     class CallbackSupport: ...
 
+    def with_callbacks(method: Any) -> Any: ...
+
     class ClassifierMixin:
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
@@ -42,7 +44,12 @@ else:
 
     try:
         from sklearn.callback import CallbackSupportMixin as CallbackSupport
+        from sklearn.callback import with_callbacks as with_callbacks
     except ImportError:  # scikit-learn before 1.9
 
         class CallbackSupport:
             """Stand-in without callbacks."""
+
+        def with_callbacks(method):
+            """Stand-in that leaves the method as it is."""
+            return method

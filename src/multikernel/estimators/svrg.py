@@ -1,23 +1,110 @@
-"""SVRG-MKL: ℓp-norm MKL with a smooth loss."""
+"""SVRG-MKL: ℓp-norm MKL with a smooth loss, for classes and for numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, replace
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.estimators.classifier import KernelSVMClassifier
+from multikernel.estimators.base import AverageLossMachine, TrainingData, finite
+from multikernel.estimators.classifier import KernelClassifier
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.svrg_base import SmoothMKL
-from multikernel.estimators.tasks import Tasks
-from multikernel.gram import GramStack
-from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SmoothLoss, SoftmaxLoss, SquaredHinge
+from multikernel.estimators.sklearn_bases import RegressorMixin
+from multikernel.gram import parse_memory
+from multikernel.problems.losses.smooth import (
+    HuberLoss,
+    LogisticLoss,
+    SmoothedHinge,
+    SmoothLoss,
+    SoftmaxLoss,
+    SquaredHinge,
+    SquaredLoss,
+)
 from multikernel.problems.svrg import SmoothProblem
+from multikernel.runtime.monitor import Result
+from multikernel.runtime.run import Run, Solver
+from multikernel.solvers.printed.svrg import svrg_paper
+from multikernel.solvers.svrg.newton import smooth_newton
+from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
+
+SOLVERS: dict[str, Callable[..., None]] = {
+    "auto": svrg,
+    "svrg": svrg_alone,
+    "paper": svrg_paper,
+    "lbfgs": lbfgs,
+    "newton": smooth_newton,
+}
+
+
+@estimator
+class SmoothMKL(AverageLossMachine):
+    """Base class: one problem [AOJS16, eq. (1)] for all scores, with a loss that a subclass chooses.
+
+    Parameters
+    ----------
+    kernels : list of kernels, "precomputed", or None
+        The kernels to combine. ``None``: linear and RBF kernels on all columns; the kernels are scaled to unit
+        variance, the columns are not. "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack. Linear
+        kernels, :class:`~multikernel.kernels.Nystroem` and :class:`~multikernel.kernels.RandomFourier` have explicit
+        features: if all kernels do, w is a vector and nothing of size n² is made.
+    p : float
+        Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
+    loss : str
+        The loss.
+    solver : {"auto", "svrg", "paper", "lbfgs", "newton"}
+        "auto": variance-reduced epochs, each improved by a search among the last moves; Newton steps where epochs
+        would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
+        steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic. "newton":
+        Newton steps from the start, for up to some thousand samples.
+    max_iter : int
+        Maximum number of epochs; of iterations for "lbfgs" and "newton".
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights d, so that scores are ``Σ_j d_j K_j alpha``.
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient.
+    objective_, dual_gap_ : float
+        g(w, d), and the absolute duality gap that bounds its distance from the optimum.
+    n_iter_ : int
+        Number of epochs and Newton steps.
+    history_ : list of dict
+        Rows with iteration, time, objective, gap, relative_gap, weights, epoch, and passes over the samples.
+    """
+
+    p: float = 1.5
+    C: float = 1.0
+    loss: str = ""
+    solver: str = "auto"
+    _: KW_ONLY
+    tol: float = 1e-4
+
+    _losses: ClassVar[Sequence[str]] = ()  # what ``loss`` may be
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._require("p", self.p >= 1.0, "must be at least 1: it is the norm of the kernel weights.")
+        self._check_choice("loss", self._losses)
+        self._check_choice("solver", SOLVERS)
+
+    def _smooth_problem(self, data: TrainingData, loss: SmoothLoss) -> SmoothProblem:
+        lam = self._lambda(loss.total_weight)
+        return SmoothProblem(data.stack, loss, lam, self.p, memory=parse_memory(self.memory))
+
+    def _solver(self) -> Solver:
+        return partial(SOLVERS[self.solver], max_iter=self.max_iter, random_state=self.random_state)
+
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
+        super()._store(data, problems, results)
+        epochs = [row["epoch"] for row in self.history_ if "epoch" in row]
+        self.n_iter_ = int(max(epochs, default=self.n_iter_))
 
 
 def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
@@ -31,7 +118,7 @@ def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
 
 @register("svrg", title="SVRG-MKL", grid={"C": (1.0, 10.0, 100.0), "p": (1.1, 1.5, 2.0)}, order=32)
 @estimator
-class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
+class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
     r"""ℓp-norm MKL with a smooth loss.
 
     One problem for all classes [AOJS16, eq. (1)], with w_j the part of w that belongs to kernel j:
@@ -80,17 +167,17 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
         super()._check_parameters()
         self._require("smoothing", self.smoothing > 0, "must be positive: without it the hinge is not smooth.")
 
-    def _problems(self, stack: GramStack, tasks: Tasks, sample_weight: NDArray) -> Sequence[SmoothProblem]:
-        return [self._problem(stack, self._smooth_loss(tasks, sample_weight))]
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[SmoothProblem]:
+        return [self._smooth_problem(data, self._smooth_loss(data.targets, data.sample_weight))]
 
-    def _smooth_loss(self, tasks: Tasks, sample_weight: NDArray) -> SmoothLoss:
+    def _smooth_loss(self, signs: NDArray, sample_weight: NDArray) -> SmoothLoss:
         if self.loss == "squared_hinge":
-            return SquaredHinge(tasks.signs, sample_weight)
+            return SquaredHinge(signs, sample_weight)
         if self.loss == "smoothed_hinge":
-            return SmoothedHinge(tasks.signs, sample_weight, self.smoothing)
+            return SmoothedHinge(signs, sample_weight, self.smoothing)
         if len(self.classes_) == 2:
-            return LogisticLoss(tasks.signs, sample_weight)
-        return SoftmaxLoss((tasks.signs > 0.0).astype(np.float64), sample_weight)
+            return LogisticLoss(signs, sample_weight)
+        return SoftmaxLoss((signs > 0.0).astype(np.float64), sample_weight)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -116,3 +203,111 @@ class SVRGMKLClassifier(SmoothMKL, KernelSVMClassifier):
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
         return log_softmax(scores, axis=1)
+
+
+@estimator
+class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
+    r"""ℓp-norm multiple kernel regression: the problem of :class:`SVRGMKLClassifier` with losses for numbers.
+
+    With w_j the part of w that belongs to kernel j and f the prediction without ``intercept_`` b [AOJS16, eq. (1)],
+
+        min over w, d of  g(w, d) = λ/2 Σ_j ‖w_j‖²/d_j + (1/Σs) Σ_i s_i ℓ(f_i − (y_i − b)),   d ≥ 0, ‖d‖_p ≤ 1,
+
+    λ = 1/(C Σs), where s are sample weights, so λ = 1/(C n) without them, and ℓ is
+
+    - "squared": r²/2. With one kernel this is kernel ridge regression: the same as scikit-learn's ``KernelRidge``
+      with ``alpha=1 / C``, fitted to y − b.
+    - "huber": r²/2 for \|r\| ≤ δ, else δ (\|r\| − δ/2), which lets outliers count less; δ is ``delta``.
+
+    The intercept b is not part of the problem: it is the constant that fits best alone, for "squared" the mean of y,
+    taken from y before and added to predictions after. On centred kernels (``normalize="center"``) with the squared
+    loss it is the one that a joint problem would find.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber"}
+        The loss.
+    delta : float
+        Where the Huber loss begins to grow linearly, in units of y.
+    fit_intercept : bool
+        Whether there is a b; if not it is zero.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (F,)
+        Kernel weights d, so that predictions are ``Σ_j d_j K_j alpha + b``.
+    intercept_ : ndarray of shape (1,)
+        The constant b.
+    dual_coef_ : ndarray of shape (1, n_support)
+        alpha of the support samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel import SVRGMKLRegressor
+    >>> from multikernel.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(120, 3))
+    >>> y = np.sin(2.0 * X[:, 1])
+    >>> model = SVRGMKLRegressor([RBF(columns=[j]) for j in range(3)], p=1.0, C=100.0, random_state=0).fit(X, y)
+    >>> model.weights_.round(2) + 0.0
+    array([0., 1., 0.])
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+    loss: str = "squared"
+    _: KW_ONLY
+    delta: float = 1.0
+    fit_intercept: bool = True
+
+    _losses = ("squared", "huber")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._require("delta", self.delta > 0, "must be positive: beyond it the Huber loss is linear.")
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        self._check_parameters()
+        stack, y = self._given_stack(X, y)
+        numbers = _numbers(y)
+        weight = self._given_weights(sample_weight, stack)
+        return TrainingData(self._normalized(stack), numbers, numbers[:, None], weight)
+
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[SmoothProblem]:
+        return [self._smooth_problem(data, self._loss_of(data, self._offset(data)))]
+
+    def _loss_of(self, data: TrainingData, offset: Any = 0.0) -> SquaredLoss | HuberLoss:
+        if self.loss == "squared":
+            return SquaredLoss(data.targets - offset, data.sample_weight)
+        return HuberLoss(data.targets - offset, data.sample_weight, self.delta)
+
+    def _offset(self, data: TrainingData) -> NDArray[np.float64]:
+        """The constant that fits best alone."""
+        return self._loss_of(data).best_constant() if self.fit_intercept else np.zeros(1)
+
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
+        super()._store(data, problems, [replace(results[0], intercept=self._offset(data))])
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted numbers, shape (m,).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
+            New samples, or the kernels between them and all training samples.
+        """
+        return finite(self._task_scores(X))[:, 0]
+
+
+def _numbers(y: Any) -> NDArray[np.float64]:
+    """Targets as finite numbers."""
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"y holds {np.asarray(y).ravel()[0]!r}, not numbers: a regressor predicts numbers."
+        ) from None
+    if not np.isfinite(numbers).all():
+        place = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise ValueError(f"y contains NaN or infinity, the first at {place}: remove or impute those samples.")
+    return numbers

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
+from functools import partial
 
-from multikernel.estimators.group_norm import GroupNormClassifier
-from multikernel.estimators.obscure import C_GRID
+from multikernel.estimators.obscure import C_GRID, GroupNormClassifier
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.runtime.run import Solver
 from multikernel.solvers.ufo import ufo, ufo_norm
 
 
@@ -68,5 +67,5 @@ class UFOMKLClassifier(GroupNormClassifier):
     def _sparsity(self) -> float:
         return float(self.a)
 
-    def _solve(self, problem: GroupNormProblem, monitor: Any, start: Any) -> None:
-        ufo(problem, monitor, start, max_iter=self.max_iter, random_state=self.random_state)
+    def _solver(self) -> Solver:
+        return partial(ufo, max_iter=self.max_iter, random_state=self.random_state)

@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 from multikernel.gram.base import GramStack, support_of
 
+PRODUCT_ADVICE = (
+    "It is positive semi-definite for infinitely divisible kernels such as RBF, Laplacian and exponential χ²; "
+    'for others it need not be. Use those, or how="mean".'
+)
+
 
 class Combination(Protocol):
     """One kernel out of F."""

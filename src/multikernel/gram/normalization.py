@@ -99,6 +99,21 @@ class Normalization:
             stack = _applied(stack, statistics)
         return stack
 
+    def on_samples(self, stack: GramStack) -> tuple[GramStack, Normalization]:
+        """Square kernels of other samples, normalised as the training samples were; not for "center".
+
+        Also the normalisation of new samples against these.
+        """
+        fitted = []
+        for step in self.statistics_:
+            if step["from_rows"]:
+                columns = np.where(step["chosen"][:, None], _inverse_root(stack.diagonal()), 1.0)
+            else:
+                columns = np.repeat(step["factor"][:, None], len(stack), axis=1)
+            fitted.append({**step, "columns": columns})
+            stack = stack.scaled(columns, columns)
+        return stack, Normalization(self.steps, fitted)
+
     @property
     def needs_all_columns(self) -> bool:
         """Whether new samples must be compared with all training samples: centring averages over them."""

@@ -17,7 +17,7 @@ from multikernel.io.files import DataError
 
 # classes that fitted estimators may hold, besides registered estimators and the library's kernels
 PARTS = (
-    "multikernel.estimators.svrg_regressor:SVRGMKLRegressor",
+    "multikernel.estimators.svrg:SVRGMKLRegressor",
     "multikernel.problems.gmkl:ProductOfKernels",
     "multikernel.problems.gmkl:SumOfKernels",
     "multikernel.kernels.family:KernelFamily",

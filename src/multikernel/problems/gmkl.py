@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from multikernel.gram import DenseStack, GramStack
 from multikernel.gram.base import support_of
-from multikernel.gram.combination import one_kernel
+from multikernel.gram.checks import check_matrix
+from multikernel.gram.combination import PRODUCT_ADVICE, one_kernel
 from multikernel.kernels.base import exponential
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.regularizers import Regularizer, dual_bound
+from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.clock import OutOfTime
 from multikernel.svm.quadratic_program import KernelOperator, kernel_times
 
@@ -237,6 +239,13 @@ class GeneralizedProblem:
         self._kernel: tuple[Vector, Any] | None = None
         self._gradient: tuple[Vector, NDArray, Vector] | None = None
         self._scores: tuple[Vector, NDArray, NDArray] | None = None
+
+    def check_definite(self, d: Vector) -> None:
+        """An error if good kernels have a combination that is not positive semi-definite; sums cannot."""
+        kernel = None if isinstance(self.rule, SumOfKernels) else self.kernel(d)
+        if isinstance(kernel, np.ndarray):
+            with one_blas_thread():
+                check_matrix(kernel, f"the combined kernel at weights {np.round(d, 4)}", "raise", PRODUCT_ADVICE)
 
     def kernel(self, d: Vector) -> NDArray | KernelOperator:
         """K(d), remembered until another is asked for."""

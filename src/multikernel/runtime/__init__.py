@@ -1,1 +1,1 @@
-"""What surrounds a solver: clock, threads, monitor, session, checkpoints."""
+"""What surrounds a solver: clock, threads, monitor, run, checkpoints."""

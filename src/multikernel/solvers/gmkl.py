@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +115,18 @@ def spectral_gradient(
             here, stale, recent = best, 0, deque([best.value], maxlen=REMEMBERED)
             gradient = problem.gradient(here.d, here.alpha)
     monitor(here.d, here.alpha)
+
+
+def solve_gmkl(
+    problem: GeneralizedProblem, monitor: Monitor, start: Any, *, max_iter: int = 1000, check: bool = True
+) -> None:
+    """Spectral gradients, and with ``check`` a look at whether the combined kernel at the solution is definite."""
+    try:
+        spectral_gradient(problem, monitor, start, max_iter=max_iter)
+        if check:
+            problem.check_definite(monitor.result().weights)
+    finally:
+        problem.release()
 
 
 def at_best_scale(problem: GeneralizedProblem) -> Point:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
 from multikernel.gram.combination import WeightedSum, one_kernel
-from multikernel.runtime.clock import OutOfTime
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.quadratic_program import KernelOperator, kernel_times
 
@@ -20,30 +18,8 @@ Array = NDArray[np.float64]
 Folds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
 
-@dataclass
 class KernelMachines:
-    """What is known of the SVMs of F kernels and T labels."""
-
-    alpha: Array  # (F, n, T): signed dual coefficients of the SVMs trained on all samples
-    intercepts: Array  # (F, T)
-    held_out: Array  # (F, n, T): scores of each sample by SVMs that were trained without it
-    C: Array  # (F,): price of an error
-    gap: float  # the largest relative duality gap of any of the SVMs used
-    done: NDArray[np.bool_]  # (F,): kernels reached before time ran out; the others have scores of zero
-    why: str = ""  # why kernels were left out, if any were: "interrupted" or "time"
-
-
-def kernel_machines(
-    stack: GramStack,
-    signs: Array,
-    folds: Folds,
-    grids: Sequence[Sequence[float]],
-    *,
-    sample_weight: Array,
-    memory: int,
-    tol: float = 1e-3,
-) -> KernelMachines:
-    """Train an SVM for each kernel, label and fold, and one on everything; kernel after kernel, until time is up.
+    """SVMs of F kernels and T labels: one for each fold of the samples, and one on everything.
 
     ``folds`` have each sample in at least one test part; where it is in several its scores are averaged. ``grids``
     has values of C for each kernel: the one with the best held-out accuracy is taken, the smallest of equals.
@@ -53,73 +29,91 @@ def kernel_machines(
     --------
     >>> import numpy as np
     >>> from multikernel import gram_stack
-    >>> from multikernel.svm.held_out import kernel_machines
+    >>> from multikernel.svm.held_out import KernelMachines
     >>> x = np.array([-2.0, -1.8, -1.6, -1.4, 1.4, 1.6, 1.8, 2.0])[:, None]
     >>> even, odd = np.arange(0, 8, 2), np.arange(1, 8, 2)
-    >>> machines = kernel_machines(gram_stack(np.outer(x, x)[:, :, None]), np.sign(x), [(even, odd), (odd, even)],
-    ...                            [[1.0]], sample_weight=np.ones(8), memory=10**6)
+    >>> machines = KernelMachines(gram_stack(np.outer(x, x)[:, :, None]), np.sign(x), [(even, odd), (odd, even)],
+    ...                           [[1.0]], sample_weight=np.ones(8), memory=10**6)
+    >>> machines.train()
     >>> np.sign(machines.held_out[0, :, 0])
     array([-1., -1., -1., -1.,  1.,  1.,  1.,  1.])
     """
-    F, (n, T) = stack.n_kernels, signs.shape
-    machines = KernelMachines(
-        np.zeros((F, n, T)), np.zeros((F, T)), np.zeros((F, n, T)), np.zeros(F), 0.0, np.zeros(F, dtype=bool)
-    )
-    for j in range(F):
-        try:
-            kernel = one_kernel(stack.take(kernels=[j]), WeightedSum(np.ones(1)), memory)
-            _train(machines, j, kernel, signs, folds, grids[j], sample_weight, tol)
-        except KeyboardInterrupt:
-            if j == 0:  # no kernel is done: there is nothing to make a model of
-                raise
-            machines.why = "interrupted"
-            break
-        except OutOfTime:
-            machines.why = "time"
-            break
-        machines.done[j] = True
-    machines.C[~machines.done] = [grid[0] for grid, done in zip(grids, machines.done) if not done]
-    return machines
+
+    def __init__(
+        self,
+        stack: GramStack,
+        signs: Array,
+        folds: Folds,
+        grids: Sequence[Sequence[float]],
+        *,
+        sample_weight: Array,
+        memory: int,
+        tol: float = 1e-3,
+    ):
+        self.stack, self.signs, self.folds, self.grids = stack, signs, folds, grids
+        self.sample_weight, self.memory, self.tol = sample_weight, memory, tol
+        F, (n, T) = stack.n_kernels, signs.shape
+        self.alpha = np.zeros((F, n, T))  # signed dual coefficients of the SVMs trained on all samples
+        self.intercepts = np.zeros((F, T))
+        self.held_out = np.zeros((F, n, T))  # scores of each sample by SVMs that were trained without it
+        self.C = np.array([grid[0] for grid in grids], dtype=np.float64)  # price of an error of each kernel
+        self.gap = 0.0  # the largest relative duality gap of any of the SVMs
+        self.done = np.zeros(F, dtype=bool)
+
+    def train(self, advance: Callable[[], None] = lambda: None) -> None:
+        """Train kernel after kernel; ``advance`` is called after each. What is done when this ends early is kept."""
+        for j in range(self.stack.n_kernels):
+            _train(self, j)
+            self.done[j] = True
+            advance()
 
 
-def _train(
-    machines: KernelMachines,
-    j: int,
-    kernel: NDArray | KernelOperator,
-    signs: Array,
-    folds: Folds,
-    grid: Sequence[float],
-    sample_weight: Array,
-    tol: float,
-) -> None:
-    """Fill in what belongs to kernel j: held-out scores along the grid, then the SVMs on all samples."""
-    # One set of labels a fold: a sign of zero takes a sample out, so that all share a kernel that is never cut.
-    spread = np.hstack([_without(signs, test) for _, test in folds])
+def _train(machines: KernelMachines, j: int) -> None:
+    """Held-out scores of kernel j along its grid, then the SVMs on all samples."""
+    signs, weight, tol = machines.signs, machines.sample_weight, machines.tol
+    kernel = one_kernel(machines.stack.take(kernels=[j]), WeightedSum(np.ones(1)), machines.memory)
+    trains = [train for train, _ in machines.folds]
     best, warm = -np.inf, None
-    for C in sorted(grid):
-        svms = LabelSVMs(spread, C, sample_weight=sample_weight)
-        _, warm = svms.solve(kernel, warm, tol=tol, warn=False)
-        scores = kernel_times(kernel, warm)
-        held_out = _held_out(scores + svms.intercept(scores), folds, signs.shape)
-        accuracy = _accuracy(held_out, signs, sample_weight)
+    for C in sorted(machines.grids[j]):
+        scores, warm, gap = fold_scores(kernel, signs, trains, C, sample_weight=weight, tol=tol, warm=warm)
+        held_out = _held_out(scores, machines.folds, signs.shape)
+        accuracy = _accuracy(held_out, signs, weight)
         if accuracy > best:
-            best, chosen, alpha = accuracy, C, warm
-            gap = _worst(svms, scores, warm)
-            machines.held_out[j] = held_out
+            best, chosen, alpha, own_gap, own_scores = accuracy, C, warm, gap, held_out
     # The mean of the folds is near the SVM on everything. Folds must not start from that: it knows their test parts.
-    start = alpha.reshape(len(signs), len(folds), -1).sum(axis=1) / max(len(folds) - 1, 1)
-    svms = LabelSVMs(signs, chosen, sample_weight=sample_weight)
+    start = alpha.reshape(len(signs), len(trains), -1).sum(axis=1) / max(len(trains) - 1, 1)
+    svms = LabelSVMs(signs, chosen, sample_weight=weight)
     _, full = svms.solve(kernel, start, tol=tol, warn=False)
     scores = kernel_times(kernel, full)
-    machines.alpha[j], machines.intercepts[j], machines.C[j] = full, svms.intercept(scores), chosen
-    machines.gap = max(machines.gap, gap, _worst(svms, scores, full))
+    machines.alpha[j], machines.intercepts[j] = full, svms.intercept(scores)
+    machines.held_out[j], machines.C[j] = own_scores, chosen
+    machines.gap = max(machines.gap, own_gap, _worst(svms, scores, full))
 
 
-def _without(signs: Array, test: NDArray[np.intp]) -> Array:
-    """The signs with zeros for a fold's test part."""
-    signs = signs.copy()
-    signs[test] = 0.0
-    return signs
+def fold_scores(
+    kernel: NDArray | KernelOperator,
+    signs: Array,
+    trains: Sequence[NDArray],
+    C: float,
+    *,
+    sample_weight: Array,
+    tol: float,
+    warm: Array | None = None,
+) -> tuple[Array, Array, float]:
+    """Scores of all samples by SVMs on each fold's training part (n, folds·T), their alpha, and largest gap."""
+    # One set of labels a fold: a sign of zero takes a sample out, so that all share a kernel that is never cut.
+    spread = np.hstack([_only(signs, train) for train in trains])
+    svms = LabelSVMs(spread, C, sample_weight=sample_weight)
+    _, alpha = svms.solve(kernel, warm, tol=tol, warn=False)
+    scores = kernel_times(kernel, alpha)
+    return scores + svms.intercept(scores), alpha, _worst(svms, scores, alpha)
+
+
+def _only(signs: Array, train: NDArray) -> Array:
+    """The signs of a fold's training part, and zeros."""
+    chosen = np.zeros_like(signs)
+    chosen[train] = signs[train]
+    return chosen
 
 
 def _held_out(scores: Array, folds: Folds, shape: tuple[int, int]) -> Array:

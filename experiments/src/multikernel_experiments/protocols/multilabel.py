@@ -19,7 +19,7 @@ N_YEAST = 800
 ALL, FEW = "Caltech, 102 labels", "Caltech, 20 labels"
 C = {"C": (10.0, 1.0)}  # the first where nothing is validated
 SA = {"solver": "sa", "random_state": 0, "tol": 1e-2}
-PAPER = {**SA, "solver_options": {"stop": "change"}}
+PAPER = {**SA, "stop": "change"}
 SUM = {"objective": "sum", "tol": 1e-2}
 STEPS = {**SUM, "solver": "subgradient"}
 

@@ -24,7 +24,7 @@ SHOWN = "Score against SVMs solved: left for four δ with η = 0.01, right for t
 
 
 def options(**values: float) -> dict[str, Any]:
-    return {**SA, "solver_options": values}
+    return {**SA, **values}
 
 
 def task(archives: Archives, setting: str, split: int, quick: bool) -> Task:

@@ -11,6 +11,7 @@ from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.cskl.branch_and_bound import least_point
+from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
 from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature
 from multikernel.svm.quadratic_program import BoxProblem, KernelOperator
 from multikernel.svm.working_set import BoundedNewton
@@ -46,6 +47,21 @@ class CappedProblem(MinMaxProblem):
         """Whether ``weights`` are in the set, to rounding."""
         inside = bool((weights >= 0.0).all() and (weights <= 1.0).all())
         return inside and abs(float(weights.sum()) - self.t) <= 1e-9 * self.t
+
+
+def solve_capped(
+    problem: CappedProblem, monitor: Monitor, start: tuple[NDArray, NDArray] | None, *, solver: str, max_iter: int
+) -> None:
+    """Run the solver of that name; ``start`` may be the solution for another sum of the weights."""
+    if start is not None:
+        weights, alpha = start[0], problem.inner.repair(start[1])
+        if not problem.holds(weights):
+            start = follow(problem, monitor, weights, alpha)
+            if start is None:
+                return
+        elif not monitor.history and monitor(weights, alpha):
+            return  # nothing left to do: so it is along paths, and for a second fit to the same data
+    CAPPED_SOLVERS[solver](problem, monitor, start, max_iter=max_iter)
 
 
 def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[Vector, NDArray, bool]:

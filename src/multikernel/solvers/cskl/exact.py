@@ -136,10 +136,12 @@ def exact_selection(
     monitor : Monitor
         Judges each iteration; has the result.
     start : (weights, alpha), optional
-        Where to start.
+        Where to start; weights of another t are scaled.
     max_iter : int
         Largest number of rounds of 64 branches.
     """
+    if start is not None:
+        start = problem.weight_set.weights(start[0]), start[1]
     search = _Search(problem, monitor)
     search.resume()
     if search.relax(start) or search.swap():

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from numpy.typing import NDArray
+
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.level import level_method
 from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.mkl.silp import silp
 from multikernel.solvers.mkl.simplemkl import simplemkl
 from multikernel.solvers.mkl.smo import smo_mkl
+from multikernel.svm.binary import CSVM
 
 # Kernels beyond which a Newton step for p > 1, where all have a weight, costs more than it saves.
 MANY_KERNELS = 100
@@ -43,6 +49,7 @@ PATIENCE = 25
 SOLVERS = {
     "simplemkl": Solver(simplemkl, largest=1.0),
     "silp": Solver(silp),
+    "silp-taylor": Solver(partial(silp, master="taylor"), smallest=1.0 + 1e-9),
     "level": Solver(level_method, largest=1.0),
     "lp": Solver(closed_form, smallest=1.0 + 1e-9),
     "group-lasso": Solver(closed_form),
@@ -82,3 +89,19 @@ def find_solver(name: str, p: float, n_kernels: int, *, one_task: bool) -> Solve
             f'solver={name!r} handles one C-SVM at a time: use weights="per-class" and nu=None, or solver="auto".'
         )
     return solver
+
+
+def solve_mkl(
+    problem: MinMaxProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None,
+    *,
+    solver: str,
+    p: float,
+    max_iter: int,
+) -> None:
+    """Run the solver of that name; ``start`` may come from another p, whose weights prove nothing here."""
+    if start is not None:
+        start = problem.weight_set.settle(start[0]), start[1]
+    found = find_solver(solver, p, problem.n_kernels, one_task=isinstance(problem.inner, CSVM))
+    found.run(problem, monitor, start, max_iter=max_iter)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from inspect import signature
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.multilabel import LabelProblem
+from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.level import level_method
 from multikernel.solvers.mkl.newton import newton
@@ -27,17 +31,15 @@ SOLVERS: dict[str, dict[str, Callable[..., None]]] = {
 }
 # What certifies soonest: figures in the documentation.
 DEFAULTS = {"max": "level", "sum": "newton"}
-# Parameters of solvers that are not options: they come from elsewhere.
-NOT_OPTIONS = ("problem", "monitor", "start", "max_iter", "random_state")
 
 
-def find_label_solver(objective: str, solver: str, options: Mapping[str, Any]) -> Callable[..., None]:
-    """The solver of that name, or the default for "auto", after a check that it solves this and takes the options.
+def find_label_solver(objective: str, solver: str) -> Callable[..., None]:
+    """The solver of that name, or the default for "auto", after a check that it solves this.
 
     Examples
     --------
     >>> from multikernel.solvers.multilabel.catalogue import find_label_solver
-    >>> find_label_solver("max", "auto", {"level": 0.3}).__name__
+    >>> find_label_solver("max", "auto").__name__
     'label_level'
     """
     if objective not in SOLVERS:
@@ -46,12 +48,24 @@ def find_label_solver(objective: str, solver: str, options: Mapping[str, Any]) -
     if name not in SOLVERS[objective]:
         known = ", ".join(map(repr, ["auto", *SOLVERS[objective]]))
         raise ValueError(f"solver={solver!r} does not solve objective={objective!r}: use one of {known}.")
-    function = SOLVERS[objective][name]
-    taken = [option for option in signature(function).parameters if option not in NOT_OPTIONS]
-    wrong = ", ".join(repr(option) for option in options if option not in taken)
-    if wrong:
-        raise ValueError(
-            f"solver_options has {wrong}, which solver={name!r} does not accept: "
-            f"it accepts {', '.join(map(repr, taken)) or 'none'}."
-        )
-    return function
+    return SOLVERS[objective][name]
+
+
+def solve_labels(
+    problem: LabelProblem,
+    monitor: Monitor,
+    start: tuple[NDArray, NDArray] | None,
+    *,
+    objective: str,
+    solver: str,
+    max_iter: int,
+    random_state: Any = None,
+    **options: Any,
+) -> None:
+    """Run the solver of that name; an alpha to start from may be that of one label, shape (n,)."""
+    run = find_label_solver(objective, solver)
+    if run in (label_sa, label_sa_vr):
+        options["random_state"] = random_state
+    if start is not None and np.ndim(start[1]) == 1:
+        start = start[0], start[1][:, None]
+    run(problem, monitor, start, max_iter=max_iter, **options)

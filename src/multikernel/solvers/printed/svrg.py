@@ -67,7 +67,8 @@ def _epochs(problem: SmoothProblem, monitor: Monitor, start: Any, max_iter: int,
     weights, coef = np.full(n_kernels, 1.0 / n_kernels), np.zeros((n_kernels, n, problem.loss.n_scores))
     if start is not None:
         weights = np.array(start[0], dtype=np.float64)
-        coef = weights[:, None, None] * as_matrix(start[1])
+        if np.ndim(start[1]) < 3:  # else coefficients of a checkpoint, which do not belong to the best weights
+            coef = weights[:, None, None] * as_matrix(start[1])
     curvature = largest_curvature(problem, np.ones(n_kernels))
     if curvature == 0.0:  # kernels of zeros: w = 0 is the solution
         monitor(*problem.start())

@@ -1,4 +1,4 @@
-"""One fit, from start to finish: several problems on threads, progress, callbacks, Ctrl-C, checkpoints."""
+"""One run: a fit from start to finish, with its clock, threads, progress, callbacks, Ctrl-C and checkpoint."""
 
 from __future__ import annotations
 
@@ -18,80 +18,152 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.problems.certificate import Certificate
 from multikernel.runtime.checkpoint import Checkpoint
-from multikernel.runtime.clock import UNLIMITED, Limit, OutOfTime, check, grace, late, time_limit
+from multikernel.runtime.clock import UNLIMITED, Limit, OutOfTime, check, grace, late, left, time_limit
 from multikernel.runtime.monitor import Monitor, Problem, Result
 from multikernel.runtime.warnings import warn_user
 
 logger = logging.getLogger(__name__)
 
 State = tuple[NDArray, NDArray]
-# A solver as a session calls it: problem, monitor, and the (weights, alpha) to start from or None.
-Solve = Callable[[Any, Monitor, State | None], Any]
+# A solver: problem, monitor, and the (weights, alpha) to start from or None.
+Solver = Callable[[Any, Monitor, State | None], Any]
+
+# Of the time that is left, what a search may take that comes before the last fit.
+SEARCH_SHARE = 0.8
+
+WHY = {
+    "iterations": "max_iter was reached",
+    "rounding": "no further progress was possible (rounding, or a kernel that is not positive semi-definite)",
+    "settled": "the weights hardly changed any more, which proves nothing,",
+    "time": "max_time was reached",
+    "callback": "the callback asked to stop",
+    "interrupted": "it was interrupted",
+}
 
 
-class Session:
-    """Solve the problems of one fit (one per class or pair of classes) under one clock.
+class Run:
+    """The context of one fit. The clock starts with the ``with`` block.
 
     Parameters
     ----------
+    title : str
+        Shown on progress bars and in warnings.
     tol : float
         Relative duality gap for each problem.
     max_time : float, optional
-        Seconds for all problems together, those that a checkpoint tells of included. When they are up the best
-        solutions so far are returned; without it, a limit around the session ends it with OutOfTime.
+        Seconds for all that is done inside; in ``solve`` with what a checkpoint tells of. When they are up the best
+        solutions so far are returned; without it, a limit around the run ends it with OutOfTime.
     n_jobs : int, optional
         Threads over problems, as in scikit-learn: ``None`` is 1, -1 all cores.
     verbose : bool
         Show a progress bar.
     callback : callable, optional
         Called with each history row, a dict, the problem's index under ``"problem"``; a true value stops the fit.
-    checkpoint : Checkpoint, optional
-        Where to keep the state: read at the start if the file is there, written every few seconds and after each
-        problem, removed at the end unless time ran out, or the fit was interrupted or failed.
     keep_interrupted : bool
         Whether Ctrl-C ends the fit with the best solutions so far; if not, it is raised once solvers have stopped.
-    title : str
-        Shown on the progress bar and in warnings.
     """
 
     def __init__(
         self,
+        title: str = "fit",
         tol: float = 1e-3,
         *,
         max_time: float | None = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
         callback: Callable[[dict[str, Any]], Any] | None = None,
-        checkpoint: Checkpoint | None = None,
         keep_interrupted: bool = True,
-        title: str = "fit",
     ):
-        self.tol, self.max_time, self.n_jobs, self.verbose = tol, max_time, n_jobs, verbose
-        self.callback, self.checkpoint, self.title = callback, checkpoint, title
-        self.keep_interrupted = keep_interrupted
+        self.title, self.tol, self.max_time, self.n_jobs, self.verbose = title, tol, max_time, n_jobs, verbose
+        self.callback, self.keep_interrupted = callback, keep_interrupted
+        self._checkpoint: Checkpoint | None = None
         self._lock = threading.RLock()
-        self._interrupted = False
-        self._asked_to_stop = False
+        self._interrupted = self._asked_to_stop = False
         self._bar: Any = None
         self._finished: set[int] = set()
         self._monitors: list[Monitor] = []
         self._limit: Limit = UNLIMITED
 
-    def run(
-        self, problems: Sequence[Problem], solve: Solve, starts: Sequence[State | None] | None = None
+    def __enter__(self) -> Run:
+        self._clock = time_limit(self.max_time)
+        self._clock.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._clock.__exit__(None, None, None)
+        if isinstance(error, OutOfTime) and self.max_time is not None:  # else the limit is somebody else's
+            raise TimeoutError(
+                f"{self.title} had no model yet when max_time={self.max_time:g} s ran out: computing the kernels and "
+                "a first solution takes longer. Allow more time, or use fewer samples or kernels, or kernels with "
+                "explicit features such as Nystroem(rank=200)."
+            ) from None
+
+    # -- before the last fit -----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def search(self, total: int, unit: str, consequence: str, *, needed: int = 1) -> Iterator[Search]:
+        """A search, of parameters or of the best kernel, that may take most of the time that is left.
+
+        When that is up, or with Ctrl-C, it ends with what it has, and a warning; by the exception if fewer items
+        than ``needed`` are done.
+        """
+        search = Search()
+        with self._progress_bar(total, unit):
+            search.bar = self._bar
+            try:
+                with time_limit(SEARCH_SHARE * left()):
+                    yield search
+            except (KeyboardInterrupt, OutOfTime) as end:
+                interrupted = isinstance(end, KeyboardInterrupt)
+                if search.done < needed or not (interrupted or self.max_time is not None):
+                    raise
+                search.complete = False
+                why = "it was interrupted" if interrupted else "max_time was nearly used up"
+                warn_user(
+                    f"{self.title} finished only {search.done} of {total} {unit}s: {why}. {consequence}",
+                    ConvergenceWarning,
+                )
+
+    # -- the last fit ------------------------------------------------------------------------------------------
+
+    def solve(
+        self,
+        problems: Sequence[Any],
+        solver: Solver,
+        starts: Sequence[State | None] | None = None,
+        *,
+        checkpoint: Checkpoint | None = None,
+        patience: int | None = None,
     ) -> list[Result]:
-        """Solve every problem; ``starts`` are (weights, alpha) pairs to continue from."""
+        """Solve every problem.
+
+        Parameters
+        ----------
+        problems : sequence of Problem
+            One per class or pair of classes, or one for all.
+        solver : callable
+            Takes a problem, its monitor, and where to start.
+        starts : sequence of (weights, alpha) or None
+            Solutions to continue from.
+        checkpoint : Checkpoint, optional
+            Where to keep the state: read at the start if the file is there, written every few seconds and after each
+            problem, removed at the end unless time ran out, or the fit was interrupted or failed.
+        patience : int, optional
+            Iterations, beside one per kernel, that may leave a gap as it is before its solver is stopped.
+        """
+        self._checkpoint = checkpoint
         self._monitors = [Monitor(p, self.tol, on_record=self._watch(k)) for k, p in enumerate(problems)]
-        for monitor in self._monitors:
-            monitor.resumable = self.checkpoint is not None
+        for monitor, problem in zip(self._monitors, problems):
+            monitor.patience = None if patience is None else patience + problem.n_kernels
+            monitor.resumable = checkpoint is not None
             monitor.overdue, monitor.write = self._overdue, self._write_checkpoint
-        if self.checkpoint is not None:
-            self._finished = self.checkpoint.restore(self._monitors)
+        if checkpoint is not None:
+            self._finished = checkpoint.restore(self._monitors)
         spent = sum(monitor.elapsed for monitor in self._monitors)
         with time_limit(None if self.max_time is None else self.max_time - spent) as self._limit:
-            with self._progress_bar(len(problems)):
+            with self._progress_bar(len(problems), "problem", len(self._finished)):
                 try:
-                    self._solve_all(problems, solve, starts or [None] * len(problems))
+                    self._solve_all(problems, solver, starts or [None] * len(problems))
                 except BaseException:
                     self._write_checkpoint()
                     raise
@@ -118,7 +190,7 @@ class Session:
                 monitor.intercept = problem.intercept(*monitor.best)
         return monitor.result()
 
-    def _solve_all(self, problems: Sequence[Problem], solve: Solve, starts: Sequence[State | None]) -> None:
+    def _solve_all(self, problems: Sequence[Problem], solver: Solver, starts: Sequence[State | None]) -> None:
         submitted = threading.Event()
 
         def work(k: int) -> None:
@@ -126,7 +198,7 @@ class Session:
             submitted.wait()  # an executor that is interrupted while it starts a thread would not join that thread
             try:
                 check()
-                solve(problems[k], monitor, starts[k] if monitor.current is None else monitor.current)
+                solver(problems[k], monitor, starts[k] if monitor.current is None else monitor.current)
             except KeyboardInterrupt:  # raised by a callback: it means the same as Ctrl-C in the main thread
                 self._interrupt()
                 monitor.stopped = self._reason()
@@ -198,52 +270,60 @@ class Session:
                 self._write_checkpoint()
 
     def _overdue(self) -> bool:
-        return self.checkpoint is not None and self.checkpoint.due()
+        return self._checkpoint is not None and self._checkpoint.due()
 
     def _write_checkpoint(self) -> None:
         with self._lock:
-            if self.checkpoint is not None:
-                self.checkpoint.write(self._monitors, self._finished)
+            if self._checkpoint is not None:
+                self._checkpoint.write(self._monitors, self._finished)
 
     def _close_checkpoint(self, results: list[Result]) -> None:
         if any(result.stopped in ("interrupted", "time", "callback") for result in results):
             self._write_checkpoint()
-        elif self.checkpoint is not None:
-            self.checkpoint.remove()
+        elif self._checkpoint is not None:
+            self._checkpoint.remove()
 
     @contextlib.contextmanager
-    def _progress_bar(self, n_problems: int) -> Iterator[None]:
+    def _progress_bar(self, total: int, unit: str, initial: int = 0) -> Iterator[None]:
         if not self.verbose:
             yield
             return
         from tqdm.auto import tqdm
 
-        with tqdm(total=n_problems, initial=len(self._finished), desc=self.title, unit="problem") as self._bar:
+        with tqdm(total=total, initial=initial, desc=self.title, unit=unit) as self._bar:
             yield
         self._bar = None
 
     def _warn(self, results: list[Result]) -> None:
-        late = [k for k, result in enumerate(results) if not (result.converged or result.stopped == "stationary")]
-        if not late:
+        short = [k for k, result in enumerate(results) if not (result.converged or result.stopped == "stationary")]
+        if not short:
             return
-        worst = max(late, key=lambda k: _distance(results[k].certificate)[1])
+        worst = max(short, key=lambda k: _distance(results[k].certificate)[1])
         measure, distance = _distance(results[worst].certificate)
-        why = results[worst].stopped
-        reason = {
-            "iterations": "max_iter was reached",
-            "rounding": "no further progress was possible (rounding, or a kernel that is not positive semi-definite)",
-            "settled": "the weights hardly changed any more, which proves nothing,",
-            "time": "max_time was reached",
-            "callback": "the callback asked to stop",
-            "interrupted": "it was interrupted",
-        }[why]
-        many = "" if len(results) == 1 else f" in {len(late)} of {len(results)} problems (worst: number {worst})"
+        many = "" if len(results) == 1 else f" in {len(short)} of {len(results)} problems (worst: number {worst})"
+        why, meaning = WHY[results[worst].stopped], _meaning(results[worst])
         warn_user(
-            f"{self.title} did not converge{many}: {reason} at a relative {measure} of {distance:.2g}, above "
-            f"tol={self.tol:.2g}. {_meaning(results[worst])}Raise max_iter, max_time or tol, or fit again with "
-            "warm_start=True to continue from here.",
+            f"{self.title} did not converge{many}: {why} at a relative {measure} of {distance:.2g}, above "
+            f"tol={self.tol:.2g}. {meaning}Raise max_iter, max_time or tol, or fit again with warm_start=True to "
+            "continue from here.",
             ConvergenceWarning,
         )
+
+
+class Search:
+    """How far a search has come."""
+
+    def __init__(self) -> None:
+        self.done, self.complete = 0, True
+        self.bar: Any = None
+        self._lock = threading.Lock()
+
+    def advance(self) -> None:
+        """Count one more item; from any thread."""
+        with self._lock:
+            self.done += 1
+            if self.bar is not None:
+                self.bar.update()
 
 
 def _failed(futures: list[Future]) -> bool:

@@ -16,13 +16,14 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import BestKernelClassifier, KernelAverageClassifier, MKLClassifier
+from multikernel.estimators import best
 from multikernel.io.files import DataError
 from multikernel.kernels import RBF, Linear
 from multikernel.problems.certificate import Certificate
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.clock import late
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.session import Session
+from multikernel.runtime.run import Run
 
 X, y = load_iris(return_X_y=True)
 
@@ -62,7 +63,7 @@ def halve(problem, monitor, start):
 
 
 def test_results_come_in_order_with_history_and_certificate():
-    results = Session(tol=1e-3, n_jobs=2).run([Countdown()] * 3, halve)
+    results = Run(tol=1e-3, n_jobs=2).solve([Countdown()] * 3, halve)
     for k, result in enumerate(results):
         assert result.converged
         assert result.stopped == "converged"
@@ -115,7 +116,7 @@ def test_a_callback_stops_the_fit_and_is_told_about():
         return len(rows) == 4
 
     with pytest.warns(ConvergenceWarning, match="the callback asked to stop at a relative duality gap of 0.06"):
-        (result,) = Session(callback=callback).run([Countdown()], halve)
+        (result,) = Run(callback=callback).solve([Countdown()], halve)
     assert len(rows) == 4
     assert result.stopped == "callback"
 
@@ -125,7 +126,7 @@ def test_max_time_stops_and_problems_not_begun_get_their_start(fake_clock):
         fake_clock.time += 1.0
 
     with pytest.warns(ConvergenceWarning, match="max_time was reached"):
-        results = Session(tol=1e-9, max_time=5.0, callback=tick).run([Countdown()] * 3, halve)
+        results = Run(tol=1e-9, max_time=5.0, callback=tick).solve([Countdown()] * 3, halve)
     assert results[0].n_iter == 5
     assert [result.stopped for result in results] == ["time"] * 3
     assert_array_equal(results[2].alpha, Countdown().start()[1])
@@ -136,13 +137,13 @@ def test_an_error_in_one_problem_is_raised():
         raise ZeroDivisionError("in the solver")
 
     with pytest.raises(ZeroDivisionError, match="in the solver"):
-        Session().run([Countdown()] * 2, fail)
+        Run().solve([Countdown()] * 2, fail)
 
 
 def test_ctrl_c_leaves_the_best_solution_so_far(ctrl_c):
-    session = Session(tol=1e-30, callback=lambda row: row["iteration"] == 4 and ctrl_c())
+    run = Run(tol=1e-30, callback=lambda row: row["iteration"] == 4 and ctrl_c())
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
-        (result,) = session.run([Countdown()], halve)
+        (result,) = run.solve([Countdown()], halve)
     assert result.stopped == "interrupted"
     assert result.n_iter == 5
 
@@ -158,7 +159,7 @@ def test_ctrl_c_before_every_problem_is_handed_out_is_an_interruption(monkeypatc
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_one)
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
-        results = Session().run([Countdown()] * 3, halve)
+        results = Run().solve([Countdown()] * 3, halve)
     assert [result.stopped for result in results] == ["interrupted"] * 3
 
 
@@ -171,10 +172,10 @@ def test_a_checkpoint_resumes_where_it_was(tmp_path):
         return len(calls) == 5
 
     with pytest.warns(ConvergenceWarning):
-        Session(callback=callback, checkpoint=Checkpoint(path, "a")).run([Countdown()], halve)
+        Run(callback=callback).solve([Countdown()], halve, checkpoint=Checkpoint(path, "a"))
     assert path.exists()
-    (resumed,) = Session(checkpoint=Checkpoint(path, "a")).run([Countdown()], halve)
-    (straight,) = Session().run([Countdown()], halve)
+    (resumed,) = Run().solve([Countdown()], halve, checkpoint=Checkpoint(path, "a"))
+    (straight,) = Run().solve([Countdown()], halve)
     assert_array_equal(resumed.alpha, straight.alpha)
     assert resumed.n_iter == straight.n_iter
     assert not path.exists()
@@ -250,19 +251,19 @@ def test_ctrl_c_while_kernels_are_compared_is_not_taken_for_a_score(ctrl_c, monk
     rng = np.random.default_rng(0)
     data, labels = rng.normal(size=(400, 5)), rng.integers(0, 3, size=400)
     kernels = [RBF(bandwidth=f"{k}*mean") for k in range(1, 60)]
-    judge, calls = Monitor.__call__, []
+    original, calls = best.fold_scores, []
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         calls.append(True)
-        if len(calls) == 40:  # in the second or third kernel: every one has three classes in five folds
+        if len(calls) == 3:
             ctrl_c()
-        return judge(*arguments)
+        return original(*arguments, **options)
 
-    monkeypatch.setattr(Monitor, "__call__", interrupted)
-    with pytest.warns(ConvergenceWarning, match=r"of 59 kernels: it was interrupted"):
+    monkeypatch.setattr(best, "fold_scores", interrupted)
+    with pytest.warns(ConvergenceWarning, match=r"only 2 of 59 kernels: it was interrupted"):
         model = BestKernelClassifier(kernels, C=1e3, tol=1e-9).fit(data, labels)
     reached = np.isfinite(model.kernel_scores_)
-    assert not reached.all()
+    assert reached.sum() == 2
     assert not model.converged_
     assert model.predict(data).shape == labels.shape
 

@@ -1,22 +1,71 @@
-"""Where to cut each label's scores: thresholds from scores on samples that were left out."""
+"""The labels' SVMs on the kernel found, and where to cut their scores."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.combination import WeightedSum, combined_scores, one_kernel
-from multikernel.problems.multilabel import LabelProblem
+from multikernel.problems.certificate import Certificate
+from multikernel.problems.multilabel import LabelProblem, WorstLabelProblem
+from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.monitor import Result
 from multikernel.svm.binary import CSVM
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.quadratic_program import kernel_times
 
 Vector = NDArray[np.float64]
+Folds = Sequence[tuple[NDArray, NDArray]]
 CRITERIA = ("f1", "accuracy")
 
 
+@dataclass
+class FinalLabels:
+    """What is known of M labels: weights that prove the bound, optima of their SVMs, and thresholds for scores."""
+
+    result: Result
+    label_weights: Vector
+    objectives: Vector
+    thresholds: Vector
+
+
+def final_labels(
+    problem: LabelProblem, result: Result, tol: float, folds: Folds | None = None, criterion: str | None = None
+) -> FinalLabels:
+    """Solve the SVMs of all labels to ``tol``: those that do not decide about the kernel are rough.
+
+    What time does not allow stays as it was. With ``folds``, thresholds are the best by ``criterion``.
+    """
+    learnt = np.asarray(problem.inner.signs.any(axis=0))
+    zeros = np.zeros(len(learnt))
+    final = FinalLabels(result, learnt / learnt.sum(), np.full(len(learnt), np.nan), zeros)
+    with contextlib.suppress(OutOfTime):
+        final.result = _solved_again(problem, result, tol)
+        weights, alpha = final.result.weights, final.result.alpha
+        final.objectives = problem.label_certificates(weights, alpha)[0]
+        if isinstance(problem, WorstLabelProblem):
+            final.label_weights = problem.label_weights(alpha, problem.contenders(weights, alpha))
+        if folds is not None and criterion is not None:
+            scores, signs = left_out_scores(problem, weights, alpha, folds, tol), problem.inner.signs
+            final.thresholds = np.array([best_threshold(f, s, criterion) for f, s in zip(scores.T, signs.T)])
+    return final
+
+
+def _solved_again(problem: LabelProblem, result: Result, tol: float) -> Result:
+    labels = np.arange(problem.n_labels)
+    alpha = problem.solve_labels(result.weights, result.alpha, labels, np.full(len(labels), 0.1 * tol))
+    found, intercept = problem.certificate(result.weights, alpha), problem.intercept(result.weights, alpha)
+    best = Certificate(found.primal, max(found.dual, result.certificate.dual))
+    converged = best.relative_gap <= tol
+    return replace(result, alpha=alpha, intercept=intercept, certificate=best, converged=converged)
+
+
 def left_out_scores(
-    problem: LabelProblem, weights: Vector, alpha: NDArray, folds: list[tuple[NDArray, NDArray]], tol: float
+    problem: LabelProblem, weights: Vector, alpha: NDArray, folds: Folds, tol: float
 ) -> NDArray[np.float64]:
     """Scores of each sample by SVMs trained without its fold on the kernel of ``weights``, started from ``alpha``.
 
@@ -50,7 +99,7 @@ def best_threshold(scores: Vector, signs: Vector, criterion: str) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from multikernel.estimators.multilabel_thresholds import best_threshold
+    >>> from multikernel.solvers.multilabel.final import best_threshold
     >>> best_threshold(np.array([-2.0, -1.0, -0.5, 1.0]), np.array([-1.0, -1.0, 1.0, 1.0]), "f1")
     -0.75
     """
