@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from multikernel.io.files import DataError, near_matches
-from multikernel.io.tables.formats import Table, read_table
-from multikernel.io.tables.joined import read_tables
-from multikernel.io.tables.precomputed import find_kernels, kernels_to_training
+from multikernel.io.tables.formats import Table, read_table, read_tables
+from multikernel.io.tables.precomputed import find_kernels
 from multikernel.io.tables.selection import select_columns
 
 USUAL_TARGETS = ("y", "y_train", "target", "label", "labels", "class", "classes", "gnd", "truth")
@@ -177,12 +176,6 @@ def read_features(source: str | os.PathLike[str] | Table, names: Sequence[str]) 
     blocks = {block: table.blocks[block] for block in needed}
     _check_lengths(table.source, blocks)
     return _matrix(table.source, blocks, list(names)), table
-
-
-def read_test_kernels(source: str | os.PathLike[str] | Table, n_kernels: int, n_train: int) -> np.ndarray:
-    """Read kernels between new and training samples, as (m, n_train, n_kernels)."""
-    table = source if isinstance(source, Table) else read_table(source)
-    return kernels_to_training(table, n_kernels, n_train)
 
 
 def labels_if_present(table: Table, target: str, n_samples: int, *, regression: bool = False) -> np.ndarray | None:

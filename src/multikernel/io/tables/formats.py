@@ -1,19 +1,23 @@
-"""One reader per file format; each gives a `Table` of named blocks of columns."""
+"""Files as a `Table` of named blocks of columns: one reader per format, several files joined by sample ID."""
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multikernel.io.files import DataError
+from multikernel.io.files import DataError, near_matches
+from multikernel.kernels.views import matching_rows
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+
+
+Blocks = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,107 @@ def read_table(path: str | os.PathLike[str], *, text: str | None = None) -> Tabl
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty (0 bytes)")
     try:
-        return _read_delimited(path, text) if reader is _read_delimited else reader(path)
+        blocks = reader(path, text)
     except PermissionError:
         raise DataError(f"{path} cannot be read: permission denied") from None
+    if not blocks:
+        raise DataError(f"{path} holds no arrays")
+    return Table(str(path), blocks, is_archive=reader in (_read_npz, _read_mat))
+
+
+def read_tables(
+    paths: Sequence[str | os.PathLike[str]],
+    id: str | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    needs_id: bool = True,
+) -> Table:
+    """Read one file, or join several by the column ``id``; rows are in the order of the first file.
+
+    A column that several files have with the same values is one column. Where the values differ, it is
+    ``view.column`` for each file.
+
+    Parameters
+    ----------
+    paths : sequence of path
+    id : str, optional
+        Column, or array, with the ID of each sample; it is not among the columns of the result.
+    names : sequence of str, optional
+        Names of the views, in the order of the files, where they are known from an earlier join: then every column
+        of the result has its name with and without the view. By default files are called by their names.
+    needs_id : bool
+        Whether a file without the column ``id`` is refused.
+
+    Raises
+    ------
+    DataError
+        When a file cannot be read, or the files are not about the same samples.
+    """
+    if id is None:
+        if len(paths) > 1:
+            raise DataError(f"{len(paths)} files are joined by sample ID: name the ID column with --id")
+        return read_table(paths[0])
+    tables = [_with_ids(path, id, needs_id) for path in paths]
+    if len(tables) == 1:
+        return tables[0]
+    views = [Path(path).stem for path in paths] if names is None else list(names)
+    if len(set(views)) < len(views):
+        raise DataError(f"two files are named {views[0]!r}: each view needs its own file name")
+    rows = matching_rows({view: table.ids or [] for view, table in zip(views, tables)})
+    aligned = {view: _taken(table, rows[view]) for view, table in zip(views, tables)}
+    blocks, columns = _merged(aligned) if names is None else (_all_names(aligned), {})
+    return Table(", ".join(table.source for table in tables), blocks, ids=tables[0].ids, views=columns)
+
+
+def _with_ids(path: str | os.PathLike[str], id: str, needed: bool) -> Table:
+    """A file with its IDs as text, apart from its columns."""
+    table = read_table(path, text=id)
+    if id not in table.blocks and not needed:
+        return table
+    if id not in table.blocks:
+        raise DataError(f"{table.source} has no column {id!r} with IDs; {near_matches(id, list(table.blocks))}")
+    ids = [_as_text(value) for value in table.blocks.pop(id).ravel()]
+    empty = [row for row, identity in enumerate(ids) if not identity]
+    if empty:
+        raise DataError(f"{table.source}: {len(empty)} rows have no ID in {id!r}, first row {empty[0]}")
+    return Table(table.source, table.blocks, table.is_archive, ids)
+
+
+def _as_text(value: object) -> str:
+    """An ID as text, the same whether a file holds it as text, as a whole number or as a float."""
+    if isinstance(value, (float, np.floating)):
+        return "" if np.isnan(value) else f"{value:.15g}"
+    return str(value).strip()
+
+
+def _taken(table: Table, rows: list[int]) -> dict[str, np.ndarray]:
+    """The columns of a table, in another order of rows."""
+    for name, block in table.blocks.items():
+        if len(block) != len(rows):
+            raise DataError(
+                f"{table.source}: {name!r} has {len(block)} rows for {len(rows)} IDs: it cannot be joined"
+            )
+    return {name: block[rows] for name, block in table.blocks.items()}
+
+
+def _merged(views: dict[str, dict[str, np.ndarray]]) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+    """All columns under names of their own, and which of them belong to each view."""
+    blocks: dict[str, np.ndarray] = {}
+    columns: dict[str, list[str]] = {}
+    for view, table in views.items():
+        for name, block in table.items():
+            twins = [other[name] for key, other in views.items() if key != view and name in other]
+            plain = all(block.shape == twin.shape and np.array_equal(block, twin) for twin in twins)
+            known = name if plain else f"{view}.{name}"
+            blocks.setdefault(known, block)
+            columns.setdefault(view, []).append(known)
+    return blocks, columns
+
+
+def _all_names(views: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """All columns by their own names, where several have one by the first, and with the name of their view."""
+    plain = {name: block for table in reversed(views.values()) for name, block in table.items()}
+    return {**plain, **{f"{view}.{name}": block for view, table in views.items() for name, block in table.items()}}
 
 
 def _similar_files(path: Path) -> str:
@@ -85,7 +187,7 @@ def _similar_files(path: Path) -> str:
     return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
-def _read_delimited(path: Path, text_column: str | None = None) -> Table:
+def _read_delimited(path: Path, text_column: str | None) -> Blocks:
     """Read a text table with a header line; the columns become float64 where every entry is a number."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -94,25 +196,21 @@ def _read_delimited(path: Path, text_column: str | None = None) -> Table:
     if "\0" in text:
         raise DataError(f"{path} holds binary data, not text: is its extension right?")
     lines = text.splitlines(keepends=True)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(next((x for x in lines if x.strip()), ""))
+    header = next((line for line in lines if line.strip()), "")
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t|", key=header.count)  # a comma in doubt
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     usual = csv.field_size_limit(max(len(text), 1))  # no field is too long: memory holds the file already
     try:
-        header, rows = _header_and_rows(path, reader)
+        names, rows = _header_and_rows(path, reader)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}; the file may be truncated") from None
     finally:
         csv.field_size_limit(usual)
     columns = [list(column) for column in zip(*rows)]
-    return Table(
-        str(path),
-        {name: np.array(c, dtype=object) if name == text_column else _typed(c) for name, c in zip(header, columns)},
-    )
-
-
-def _delimiter(header: str) -> str:
-    """The separator that the header uses most; a comma in doubt."""
-    return max(",;\t|", key=header.count)
+    return {
+        name: np.array(column, dtype=object) if name == text_column else _typed(column)
+        for name, column in zip(names, columns)
+    }
 
 
 def _header_and_rows(path: Path, reader: Any) -> tuple[list[str], list[list[str]]]:
@@ -149,8 +247,7 @@ def _typed(column: list[str]) -> np.ndarray:
         return np.array(entries, dtype=object)
 
 
-def _read_parquet(path: Path) -> Table:
-    """Read a parquet file through pyarrow."""
+def _read_parquet(path: Path, text_column: str | None) -> Blocks:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -167,7 +264,7 @@ def _read_parquet(path: Path) -> Table:
     blocks = {name: _arrow_column(table[name]) for name in names}
     if not blocks or table.num_rows == 0:
         raise DataError(f"{path} has {len(blocks)} columns and {table.num_rows} rows: nothing to learn from")
-    return Table(str(path), blocks)
+    return blocks
 
 
 def _arrow_column(column: Any) -> np.ndarray:
@@ -184,7 +281,7 @@ def _arrow_column(column: Any) -> np.ndarray:
     return np.array(["" if value is None else str(value) for value in values], dtype=object)
 
 
-def _read_npz(path: Path) -> Table:
+def _read_npz(path: Path, text_column: str | None) -> Blocks:
     """Read an archive of arrays; pickled objects are refused."""
     import zipfile
     import zlib
@@ -195,15 +292,7 @@ def _read_npz(path: Path) -> Table:
         with np.load(path, allow_pickle=False) as archive:
             for key in archive.files:
                 blocks[key] = archive[key]
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        OSError,
-        EOFError,
-        ValueError,
-        AttributeError,
-        TypeError,
-    ) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, AttributeError, TypeError) as error:
         if "Object arrays" in str(error):
             raise DataError(
                 f"{path}: the array {key!r} holds pickled objects, which may run code when read; "
@@ -213,12 +302,10 @@ def _read_npz(path: Path) -> Table:
         raise DataError(
             f"{path} is not a complete .npz archive{where}: {_first_line(error)}. It may be truncated: write it again"
         ) from None
-    if not blocks:
-        raise DataError(f"{path} holds no arrays")
-    return Table(str(path), blocks, is_archive=True)
+    return blocks
 
 
-def _read_mat(path: Path) -> Table:
+def _read_mat(path: Path, text_column: str | None) -> Blocks:
     """Read a MATLAB file (version 7 or older); cells become lists of arrays, structs are left out."""
     from scipy.io import loadmat
 
@@ -234,9 +321,7 @@ def _read_mat(path: Path) -> Table:
     for key, value in content.items():
         if not key.startswith("__"):
             blocks.update(_mat_blocks(key, value))
-    if not blocks:
-        raise DataError(f"{path} holds no arrays")
-    return Table(str(path), blocks, is_archive=True)
+    return blocks
 
 
 def _mat_blocks(key: str, value: Any) -> dict[str, np.ndarray]:
@@ -259,7 +344,7 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
-READERS: dict[str, Callable[[Path], Table]] = {
+READERS: dict[str, Callable[[Path, str | None], Blocks]] = {
     ".csv": _read_delimited,
     ".tsv": _read_delimited,
     ".parquet": _read_parquet,

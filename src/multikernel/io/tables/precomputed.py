@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from multikernel.io.files import DataError, near_matches
-from multikernel.io.tables.formats import Table
+from multikernel.io.tables.formats import Table, read_table
 
 # the array beside kernels between new and training samples that holds k(x, x) of the new ones
 SELF_SIMILARITY = "self_similarity"
@@ -24,7 +26,8 @@ def find_kernels(
         if wanted not in arrays:
             raise DataError(f"{table.source} has no array {wanted!r}; {near_matches(wanted, list(arrays))}")
         arrays = {wanted: arrays[wanted]}
-    stacks = {name: block for name, block in arrays.items() if _is_stack(block, n_samples)}
+    square = (n_samples, n_samples)
+    stacks = {k: b for k, b in arrays.items() if b.ndim == 3 and square in (b.shape[1:], b.shape[:2])}
     if len(stacks) > 1:
         choices = near_matches("", list(stacks))
         raise DataError(
@@ -34,11 +37,11 @@ def find_kernels(
         [(name, block)] = stacks.items()
         kernels = _samples_first(block, n_samples)
         return _checked(table.source, kernels), _names(table, name, kernels.shape[2])
-    squares = {k: b for k, b in arrays.items() if b.shape == (n_samples, n_samples)}
+    squares = {k: b for k, b in arrays.items() if b.shape == square}
     others = [k for k, b in arrays.items() if b.ndim >= 2 and len(b) == n_samples and k not in squares]
     if squares and (wanted or (not others and all(_symmetric(block) for block in squares.values()))):
         # kernels first in memory, samples first by strides: estimators then use the array without copying it
-        kernels = np.moveaxis(_stacked(list(squares.values())), 0, -1)
+        kernels = np.moveaxis(np.stack([_floats(block) for block in squares.values()]), 0, -1)
         return _checked(table.source, kernels), list(squares)
     if wanted:
         shapes = ", ".join(f"{name} {block.shape}" for name, block in arrays.items())
@@ -49,18 +52,18 @@ def find_kernels(
     return None, []
 
 
-def kernels_to_training(table: Table, n_kernels: int, n_train: int) -> np.ndarray:
-    """Kernels between m new and the training samples as (m, n_train, n_kernels)."""
+def read_test_kernels(source: str | os.PathLike[str] | Table, n_kernels: int, n_train: int) -> np.ndarray:
+    """Read kernels between m new and the training samples, as (m, n_train, n_kernels)."""
+    table = source if isinstance(source, Table) else read_table(source)
     arrays = {name: block for name, block in _numeric(table, SELF_SIMILARITY).items() if block.ndim >= 2}
     for block in arrays.values():
         if block.ndim == 3 and block.shape[0] == n_kernels and block.shape[2] == n_train:
-            return _checked(table.source, np.moveaxis(np.asarray(block, _float(block)), 0, -1))
+            return _checked(table.source, np.moveaxis(_floats(block), 0, -1))
         if block.ndim == 3 and block.shape[1:] == (n_train, n_kernels):
-            return _checked(table.source, np.asarray(block, _float(block)))
-    flat = [block for block in arrays.values() if block.ndim == 2 and block.shape[1] == n_train]
+            return _checked(table.source, _floats(block))
+    flat = [_floats(block) for block in arrays.values() if block.ndim == 2 and block.shape[1] == n_train]
     if len(flat) == n_kernels and len({len(block) for block in flat}) == 1:
-        stacked = _stacked(flat)
-        return _checked(table.source, np.moveaxis(stacked, 0, -1))
+        return _checked(table.source, np.moveaxis(np.stack(flat), 0, -1))
     shapes = ", ".join(f"{name} {block.shape}" for name, block in arrays.items()) or "no arrays"
     raise DataError(
         f"{table.source}: the model needs {n_kernels} kernels between m new and {n_train} training samples, "
@@ -86,24 +89,14 @@ def _numeric(table: Table, target: str) -> dict[str, np.ndarray]:
     return {k: b for k, b in table.blocks.items() if k != target and b.dtype.kind in "biuf"}
 
 
-def _float(block: np.ndarray) -> type:
+def _floats(block: np.ndarray) -> np.ndarray:
     """float32 stays, everything else becomes float64."""
-    return np.float32 if block.dtype == np.float32 else np.float64
-
-
-def _stacked(blocks: list[np.ndarray]) -> np.ndarray:
-    """Matrices of one shape as (F, rows, columns)."""
-    return np.stack([np.asarray(block, _float(block)) for block in blocks])
-
-
-def _is_stack(block: np.ndarray, n: int) -> bool:
-    """Whether the shape is (F, n, n) or (n, n, F)."""
-    return block.ndim == 3 and (block.shape[1:] == (n, n) or block.shape[:2] == (n, n))
+    return np.asarray(block, np.float32 if block.dtype == np.float32 else np.float64)
 
 
 def _samples_first(block: np.ndarray, n: int) -> np.ndarray:
     """(n, n, F) from either order; where F = n, symmetry tells which axis counts the kernels."""
-    block = np.asarray(block, _float(block))
+    block = _floats(block)
     kernels_first = block.shape[1:] == (n, n)
     if kernels_first and block.shape[:2] == (n, n):
         kernels_first = bool(_symmetric(block[0]) and _symmetric(block[-1]))
