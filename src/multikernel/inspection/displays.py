@@ -6,19 +6,15 @@ Matplotlib is imported when something is drawn; it comes with ``pip install 'mul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = [
-    "ConvergenceDisplay",
-    "GridScoresDisplay",
-    "KernelWeightsDisplay",
-    "SparsityPathDisplay",
-    "WeightPathDisplay",
-]
+# Numbers of a fit's history that are kept beside time and gap: passes over the samples, of single kernels too.
+COUNTED = ("objective", "epoch", "passes", "block_passes")
 
 
 def _axes(ax: Any) -> Any:
@@ -32,6 +28,18 @@ def _axes(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
+class _Display:
+    """What displays on one pair of axes share."""
+
+    def _begin(self, ax: Any, x_label: str, y_label: str = "", *, frame: bool = False) -> Any:
+        self.ax_ = ax = _axes(ax)
+        self.figure_ = ax.figure
+        ax.set_xlabel(x_label)
+        ax.set_ylabel(y_label)
+        ax.spines[["top", "right"]].set_visible(frame)
+        return ax
+
+
 def _fitted(estimator: Any, *attributes: str) -> Any:
     """The estimator, or the one at the end of a pipeline, if it is fitted and has what is to be drawn."""
     check_is_fitted(estimator)
@@ -43,7 +51,8 @@ def _fitted(estimator: Any, *attributes: str) -> Any:
     return estimator
 
 
-class KernelWeightsDisplay:
+@dataclass(eq=False, repr=False)
+class KernelWeightsDisplay(_Display):
     """Weight of each kernel, as horizontal bars; one group of bars a kernel where weights are per class.
 
     Parameters
@@ -62,20 +71,14 @@ class KernelWeightsDisplay:
     --------
     >>> from sklearn.datasets import load_iris
     >>> from multikernel import KernelAverageClassifier
-    >>> from multikernel.inspection.displays import KernelWeightsDisplay
+    >>> from multikernel.inspection import KernelWeightsDisplay
     >>> model = KernelAverageClassifier().fit(*load_iris(return_X_y=True))
     >>> display = KernelWeightsDisplay.from_estimator(model)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        weights: NDArray[np.float64],
-        kernel_names: Sequence[str],
-        class_names: Sequence[str] | None = None,
-    ):
-        self.weights = weights
-        self.kernel_names = kernel_names
-        self.class_names = class_names
+    weights: NDArray[np.float64]
+    kernel_names: Sequence[str]
+    class_names: Sequence[str] | None = None
 
     @classmethod
     def from_estimator(
@@ -104,8 +107,7 @@ class KernelWeightsDisplay:
 
     def plot(self, ax: Any = None) -> KernelWeightsDisplay:
         """Draw; returns the display."""
-        self.ax_ = ax = _axes(ax)
-        self.figure_ = ax.figure
+        ax = self._begin(ax, "weight")
         rows = np.atleast_2d(self.weights)
         positions = np.arange(rows.shape[1])
         height = 0.8 / len(rows)
@@ -116,15 +118,9 @@ class KernelWeightsDisplay:
             self.bars_.append(ax.barh(positions + offset, row, height=height, label=label))
         ax.set_yticks(positions, self.kernel_names)
         ax.invert_yaxis()
-        ax.set_xlabel("weight")
-        ax.spines[["top", "right"]].set_visible(False)
         if self.class_names is not None:
             ax.legend(title="class", frameon=False)
         return self
-
-
-# Numbers of a fit's history that are kept beside time and gap: passes over the samples, of single kernels too.
-COUNTED = ("objective", "epoch", "passes", "block_passes")
 
 
 def convergence(model: Any) -> list[dict[str, float]]:
@@ -144,7 +140,8 @@ def convergence(model: Any) -> list[dict[str, float]]:
     return rows
 
 
-class ConvergenceDisplay:
+@dataclass(eq=False, repr=False)
+class ConvergenceDisplay(_Display):
     """Relative duality gap against time, both axes logarithmic.
 
     Parameters
@@ -162,10 +159,9 @@ class ConvergenceDisplay:
     line_ : matplotlib Line2D
     """
 
-    def __init__(self, time: NDArray[np.float64], gap: NDArray[np.float64], name: str | None = None):
-        self.time = time
-        self.gap = gap
-        self.name = name
+    time: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    name: str | None = None
 
     @classmethod
     def from_estimator(
@@ -180,20 +176,17 @@ class ConvergenceDisplay:
 
     def plot(self, ax: Any = None, **line: Any) -> ConvergenceDisplay:
         """Draw; returns the display."""
-        self.ax_ = ax = _axes(ax)
-        self.figure_ = ax.figure
+        ax = self._begin(ax, "time in seconds", "relative duality gap")
         shown = np.maximum(self.gap, 1e-16)  # a gap of exactly zero has no logarithm
         (self.line_,) = ax.loglog(self.time, shown, **{"marker": ".", "label": self.name, **line})
-        ax.set_xlabel("time in seconds")
-        ax.set_ylabel("relative duality gap")
         ax.grid(alpha=0.3)
-        ax.spines[["top", "right"]].set_visible(False)
         if self.name is not None:
             ax.legend(frameon=False)
         return self
 
 
-class WeightPathDisplay:
+@dataclass(eq=False, repr=False)
+class WeightPathDisplay(_Display):
     """Kernel weights along the iterations of a fit, or along a parameter.
 
     Parameters
@@ -212,17 +205,10 @@ class WeightPathDisplay:
     lines_ : list of matplotlib Line2D, one per kernel
     """
 
-    def __init__(
-        self,
-        weights: NDArray[np.float64],
-        kernel_names: Sequence[str],
-        values: NDArray[np.float64] | None = None,
-        parameter: str = "iteration",
-    ):
-        self.weights = weights
-        self.kernel_names = kernel_names
-        self.values = values
-        self.parameter = parameter
+    weights: NDArray[np.float64]
+    kernel_names: Sequence[str]
+    values: NDArray[np.float64] | None = None
+    parameter: str = "iteration"
 
     @classmethod
     def from_estimator(
@@ -249,8 +235,7 @@ class WeightPathDisplay:
 
     def plot(self, ax: Any = None, max_labels: int = 10) -> WeightPathDisplay:
         """Draw; returns the display."""
-        self.ax_ = ax = _axes(ax)
-        self.figure_ = ax.figure
+        ax = self._begin(ax, self.parameter, "weight")
         along = np.arange(1, len(self.weights) + 1)
         judged = self.weights[-1] if self.values is None else self.weights.mean(axis=0)
         named = set(np.argsort(-judged, kind="stable")[:max_labels].tolist())
@@ -262,13 +247,11 @@ class WeightPathDisplay:
         if self.values is not None:  # equally far apart, whatever they are: p = 1, 1.01, inf, or C over decades
             shown = np.unique(np.linspace(0, len(along) - 1, min(len(along), 10)).astype(int))
             ax.set_xticks(along[shown], [f"{self.values[k]:.3g}" for k in shown])
-        ax.set_xlabel(self.parameter)
-        ax.set_ylabel("weight")
-        ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines, never on them
         return self
 
 
+@dataclass(eq=False, repr=False)
 class SparsityPathDisplay:
     """Accuracy, and beside it the number of kernels with a weight, against t, as in figures 8 and 13 of [GMSB11].
 
@@ -290,14 +273,11 @@ class SparsityPathDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(
-        self, values: NDArray, scores: NDArray, counts: NDArray, counted: str = "kernels", name: str = "CSKL"
-    ):
-        self.values = values
-        self.scores = scores
-        self.counts = counts
-        self.counted = counted
-        self.name = name
+    values: NDArray
+    scores: NDArray
+    counts: NDArray
+    counted: str = "kernels"
+    name: str = "CSKL"
 
     def plot(self, axes: Any = None, **line: Any) -> SparsityPathDisplay:
         """Draw; returns the display. Call again with ``axes_`` of another to compare."""
@@ -317,7 +297,8 @@ class SparsityPathDisplay:
         return self
 
 
-class GridScoresDisplay:
+@dataclass(eq=False, repr=False)
+class GridScoresDisplay(_Display):
     """Heat map of the scores of a grid over p and λ; the chosen pair is framed.
 
     Parameters
@@ -333,17 +314,10 @@ class GridScoresDisplay:
     image_ : matplotlib AxesImage
     """
 
-    def __init__(
-        self,
-        scores: NDArray[np.float64],
-        ps: Sequence[float],
-        regs: Sequence[float],
-        chosen: tuple[int, int] | None = None,
-    ):
-        self.scores = scores
-        self.ps = ps
-        self.regs = regs
-        self.chosen = chosen
+    scores: NDArray[np.float64]
+    ps: Sequence[float]
+    regs: Sequence[float]
+    chosen: tuple[int, int] | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **image: Any) -> GridScoresDisplay:
@@ -355,8 +329,7 @@ class GridScoresDisplay:
 
     def plot(self, ax: Any = None, **image: Any) -> GridScoresDisplay:
         """Draw; returns the display."""
-        self.ax_ = ax = _axes(ax)
-        self.figure_ = ax.figure
+        ax = self._begin(ax, "regularisation λ", "norm p of the weights", frame=True)
         self.image_ = ax.imshow(self.scores, **{"aspect": "auto", "cmap": "viridis", **image})
         middle = 0.5 * (self.scores.min() + self.scores.max())
         for (i, j), score in np.ndenumerate(self.scores):
@@ -369,8 +342,6 @@ class GridScoresDisplay:
             ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1.0, 1.0, fill=False, edgecolor="red", linewidth=2.0))
         ax.set_xticks(range(len(self.regs)), [_short(reg) for reg in self.regs])
         ax.set_yticks(range(len(self.ps)), ["∞" if p >= 1e6 else f"{p:.4g}" for p in self.ps])
-        ax.set_xlabel("regularisation λ")
-        ax.set_ylabel("norm p of the weights")
         self.figure_.colorbar(self.image_, ax=ax, label="score")
         return self
 
