@@ -22,11 +22,10 @@ from scipy.linalg import lapack
 from multikernel import MKFDAClassifierCV, datasets
 from multikernel.gram import DenseStack
 from multikernel.gram.normalization import Normalization
-from multikernel.problems.fisher import FDAProblem, fda_system
-from multikernel.problems.fisher_system import RegularizedFDA, fisher_targets
+from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.fisher.catalogue import FDA_SOLVERS, solve_fda
+from multikernel.solvers.fisher import FISHER_SOLVERS, solve_fisher
 
 CASES = ("flower17", "simulated-680-39", "simulated-2000-7", "simulated-2000-39")
 
@@ -82,10 +81,9 @@ def cholesky(K: np.ndarray) -> None:
 
 def fit(stack: DenseStack, y: np.ndarray, p: float, reg: float, solver: str):
     """Solve from nothing; returns the result."""
-    inner = RegularizedFDA(fisher_targets(y, y.max() + 1), reg)
-    problem = FDAProblem(fda_system(stack, reg, 1 << 34), inner, LpBall(p))
+    problem = FisherProblem(fisher_system(stack, reg, 1 << 34), fisher_targets(y, y.max() + 1), LpBall(p))
     monitor = Monitor(problem, 1e-4)
-    solve_fda(problem, monitor, None, solver, 500)
+    solve_fisher(problem, monitor, None, solver, 500)
     return monitor.result()
 
 
@@ -126,7 +124,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", default=CASES, help="flower17, or simulated-N-F")
     parser.add_argument("--p", nargs="+", type=float, default=[1.0, 1.25, 2.0, 8.0])
     parser.add_argument("--reg", nargs="+", type=float, default=[1e-6, 1e-2])
-    parser.add_argument("--solvers", nargs="+", choices=FDA_SOLVERS, default=["auto"])
+    parser.add_argument("--solvers", nargs="+", choices=FISHER_SOLVERS, default=["auto"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--grid", action="store_true")
     args = parser.parse_args()

@@ -28,8 +28,7 @@ from references import (
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack
 from multikernel.problems.certificate import Certificate
-from multikernel.problems.fisher import DenseSystem, FDAProblem
-from multikernel.problems.fisher_system import RegularizedFDA, fisher_targets
+from multikernel.problems.fisher import DenseSystem, FisherProblem, fisher_targets
 from multikernel.problems.gmkl import GeneralizedProblem, SumOfKernels
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.losses.smooth import HuberLoss, LogisticLoss, SmoothedHinge, SquaredHinge, SquaredLoss
@@ -41,7 +40,7 @@ from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.fisher.catalogue import solve_fda
+from multikernel.solvers.fisher import solve_fisher
 from multikernel.solvers.gmkl import spectral_gradient
 from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.multilabel.level import label_level
@@ -237,8 +236,8 @@ def test_a_conic_solver_agrees_on_fisher_s_discriminant(p):
     centred = centre @ K @ centre
     centred /= np.trace(centred, axis1=1, axis2=2)[:, None, None]
     H, reg = fisher_targets(np.arange(24) % 3, 3), 0.01
-    problem = FDAProblem(DenseSystem(DenseStack(centred), reg), RegularizedFDA(H, reg), LpBall(p))
-    _, result = solved(solve_fda, problem, 1e-8, None, "auto", 500)
+    problem = FisherProblem(DenseSystem(DenseStack(centred), reg), H, LpBall(p))
+    _, result = solved(solve_fisher, problem, 1e-8, None, "auto", 500)
     found = fisher_bracket(centred, H, reg, p, result)
     assert found.upper - found.lower <= 1e-6 * found.upper
     a = cp.Variable(H.shape)

@@ -15,11 +15,10 @@ from multikernel import MKFDAClassifier, MKFDAClassifierCV
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.kernels import RBF, Linear, Nystroem
 from multikernel.problems.certificate import Certificate
-from multikernel.problems.fisher import DenseSystem, FDAProblem, LowRankSystem, fda_system
-from multikernel.problems.fisher_system import RegularizedFDA, fisher_targets
+from multikernel.problems.fisher import DenseSystem, FisherProblem, LowRankSystem, fisher_system, fisher_targets
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.fisher.catalogue import FDA_SOLVERS, solve_fda
+from multikernel.solvers.fisher import FISHER_SOLVERS, solve_fisher
 from multikernel.svm.cholesky import CholeskyFactor
 
 P_VALUES = [1.0, 1.0 + 2.0**-6, 1.5, 2.0, 8.0, 1e6]
@@ -43,13 +42,12 @@ def simulate(n_classes, n=40, n_kernels=5, seed=0):
 
 
 def problem_of(K, y, reg, p):
-    inner = RegularizedFDA(fisher_targets(y, y.max() + 1), reg)
-    return FDAProblem(fda_system(DenseStack(K), reg, 1 << 30), inner, LpBall(p))
+    return FisherProblem(fisher_system(DenseStack(K), reg, 1 << 30), fisher_targets(y, y.max() + 1), LpBall(p))
 
 
 def solve(problem, tol=1e-7, solver="auto", max_iter=500):
     monitor = Monitor(problem, tol)
-    solve_fda(problem, monitor, None, solver, max_iter)
+    solve_fisher(problem, monitor, None, solver, max_iter)
     return monitor.result()
 
 
@@ -67,7 +65,7 @@ def test_the_objective_is_the_optimum(n_classes, p):
     fisher_bracket(K, fisher_targets(y, n_classes), reg, p, candidate).proves(proof, 1e-7)
 
 
-@pytest.mark.parametrize("solver", [name for name in FDA_SOLVERS if name != "auto"])
+@pytest.mark.parametrize("solver", [name for name in FISHER_SOLVERS if name != "auto"])
 @pytest.mark.parametrize("p", [1.0, 1.25, 2.0, 100.0])
 def test_every_solver_certifies_the_same_optimum(solver, p):
     K, y = simulate(3)
@@ -110,9 +108,8 @@ def test_value_is_that_of_the_papers_objective():
 @pytest.mark.parametrize("low_rank", [False, True])
 def test_gradient_and_curvature_are_those_of_finite_differences(low_rank):
     K, y = simulate(3, n=20, n_kernels=3)
-    inner = RegularizedFDA(fisher_targets(y, 3), 1e-2)
     system = LowRankSystem(low_rank_stack(K), 1e-2) if low_rank else DenseSystem(DenseStack(K), 1e-2)
-    problem = FDAProblem(system, inner, LpBall(1.0))
+    problem = FisherProblem(system, fisher_targets(y, 3), LpBall(1.0))
     weights, step = np.array([0.5, 0.3, 0.2]), 1e-4
 
     def gradient(w):
@@ -143,16 +140,16 @@ def test_low_rank_stacks_give_the_dense_answer():
     features = [X[:, :2], X[:, 2:4], X[:, 4:]]
     features = [f - f.mean(axis=0) for f in features]
     stack = LowRankStack([f / np.sqrt((f**2).sum()) for f in features])
-    inner = RegularizedFDA(fisher_targets(y, 3), 1e-3)
-    system = fda_system(stack, 1e-3, 1 << 30)
+    targets = fisher_targets(y, 3)
+    system = fisher_system(stack, 1e-3, 1 << 30)
     assert isinstance(system, LowRankSystem)
-    thin = solve(FDAProblem(system, inner, LpBall(1.25)))
-    problem = FDAProblem(DenseSystem(DenseStack(stack.to_array()), 1e-3), inner, LpBall(1.25))
+    thin = solve(FisherProblem(system, targets, LpBall(1.25)))
+    problem = FisherProblem(DenseSystem(DenseStack(stack.to_array()), 1e-3), targets, LpBall(1.25))
     full = solve(problem)
     assert thin.certificate.primal == pytest.approx(full.certificate.primal, rel=1e-7)
     assert_allclose(thin.weights, full.weights, rtol=1e-3)
     assert_allclose(
-        FDAProblem(system, inner, LpBall(1.25)).leave_one_out(full.weights, full.alpha, centered=True),
+        FisherProblem(system, targets, LpBall(1.25)).leave_one_out(full.weights, full.alpha, centered=True),
         problem.leave_one_out(full.weights, full.alpha, centered=True),
         rtol=1e-6,
     )
@@ -168,7 +165,7 @@ def test_many_samples_are_solved_in_the_space_of_features():
     assert model.converged_
     assert model.score(X, y) > 0.7
     with pytest.raises(MemoryError, match="Nystroem"):
-        fda_system(DenseStack(np.broadcast_to(np.zeros(1), (1, n, n))), 1e-3, 1 << 30)
+        fisher_system(DenseStack(np.broadcast_to(np.zeros(1), (1, n, n))), 1e-3, 1 << 30)
 
 
 def test_one_kernel_is_the_direct_linear_system():
@@ -274,10 +271,8 @@ def test_leave_one_out_scores_are_those_of_models_without_the_sample(n_classes, 
         return rows - (rows @ s / s.sum())[:, None] - mean + mean @ s / s.sum() if centered else rows
 
     H, roots = fisher_targets(y, n_classes, s), np.sqrt(s)
-    inner = RegularizedFDA(H, reg, s)
-    problem = FDAProblem(
-        DenseSystem(DenseStack((roots[:, None] * centre(K, s) * roots)[None]), reg), inner, LpBall(1.0)
-    )
+    system = DenseSystem(DenseStack((roots[:, None] * centre(K, s) * roots)[None]), reg)
+    problem = FisherProblem(system, H, LpBall(1.0), s)
     found = problem.leave_one_out(np.ones(1), problem.solve_inner(np.ones(1))[1], centered=centered)
     for i in range(n):
         rest = np.delete(np.arange(n), i)

@@ -24,15 +24,13 @@ from multikernel.estimators.sklearn_bases import ClassNamePrefixFeaturesOutMixin
 from multikernel.gram import GramStack, parse_memory
 from multikernel.gram.combination import combined_scores
 from multikernel.io.state import REAL, attributes, reals
-from multikernel.problems.fisher import FDAProblem, fda_system
-from multikernel.problems.fisher_system import RegularizedFDA, class_scores, fisher_targets
+from multikernel.problems.fisher import FisherProblem, class_scores, fisher_system, fisher_targets
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.threads import thread_count
 from multikernel.runtime.warnings import warn_user
-from multikernel.solvers.fisher.catalogue import FDA_SOLVERS, solve_fda
-from multikernel.solvers.fisher.grid import FisherGrid, Score
+from multikernel.solvers.fisher import FISHER_SOLVERS, FisherGrid, Score, solve_fisher
 
 NORMALIZE = ("center", "trace")
 # Values worth trying, and the grid of the paper, p and λ chosen together [YMBCK10, sect. 4.1].
@@ -106,25 +104,25 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_choice("solver", FDA_SOLVERS)
+        self._check_choice("solver", FISHER_SOLVERS)
 
-    def _problems(self, data: TrainingData, run: Run) -> Sequence[FDAProblem]:
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[FisherProblem]:
         p, reg = self._setting()
         codes = np.searchsorted(self.classes_, data.labels)
         targets = fisher_targets(codes, len(self.classes_), data.sample_weight)
-        system = fda_system(data.stack, reg, parse_memory(self.memory))
-        return [FDAProblem(system, RegularizedFDA(targets, reg, data.sample_weight), LpBall(p))]
+        system = fisher_system(data.stack, reg, parse_memory(self.memory))
+        return [FisherProblem(system, targets, LpBall(p), data.sample_weight)]
 
     def _solver(self) -> Solver:
-        return partial(solve_fda, solver=self.solver, max_iter=self.max_iter)
+        return partial(solve_fisher, solver=self.solver, max_iter=self.max_iter)
 
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "objective": -row["objective"]}  # the paper maximises
 
-    def _store(self, data: TrainingData, problems: Sequence[FDAProblem], results: list[Result]) -> None:
+    def _store(self, data: TrainingData, problems: Sequence[FisherProblem], results: list[Result]) -> None:
         """The solver minimised −min over alpha of S: the paper's objective is minus its value."""
         (problem,), (result,) = problems, results
-        alpha = problem.inner.coefficients(result.alpha)
+        alpha = problem.coefficients(result.alpha)
         shape = len(self.classes_), alpha.shape[1]
         self.centroids_ = np.zeros(shape) if result.intercept is None else np.asarray(result.intercept)
         intercept = -self.centroids_.mean(axis=0) if shape[0] == 2 else -0.5 * (self.centroids_**2).sum(axis=1)
@@ -336,7 +334,7 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
                 classes, codes = np.unique(data.labels, return_inverse=True)
                 targets = fisher_targets(codes, len(classes), data.sample_weight)
                 grids.append(FisherGrid(data.stack, targets, data.sample_weight, ps, regs, parse_memory(self.memory)))
-                solver = partial(solve_fda, solver=self.solver, max_iter=self.max_iter)
+                solver = partial(solve_fisher, solver=self.solver, max_iter=self.max_iter)
                 grids[-1].solve(solver, score, self.tol, n_threads, search.advance)
         if not search.complete:  # folds that are complete, or what there is of the first
             grids = [grid for grid in grids if np.isfinite(grid.scores).all()] or grids[:1]
@@ -346,9 +344,9 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
         data = self._validate(X, y, weight)
         centered = any(str(s["step"]) == "center" and s["chosen"].all() for s in self._normalization.statistics_)
 
-        def score(problem: FDAProblem, weights: NDArray, alpha: NDArray) -> float:
+        def score(problem: FisherProblem, weights: NDArray, alpha: NDArray) -> float:
             left_out = problem.leave_one_out(weights, alpha, centered=centered)
-            return float(np.average(left_out.argmax(axis=1) == problem.inner.codes, weights=data.sample_weight))
+            return float(np.average(left_out.argmax(axis=1) == problem.codes, weights=data.sample_weight))
 
         yield data, score
 
@@ -363,8 +361,8 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
         stack, classes = model._test_stack(X_test), model.classes_
         scorer = check_scoring(KnownScores(classes), self.scoring)
 
-        def score(problem: FDAProblem, weights: NDArray, alpha: NDArray) -> float:
-            projections = stack.combine(weights) @ problem.inner.coefficients(alpha)
+        def score(problem: FisherProblem, weights: NDArray, alpha: NDArray) -> float:
+            projections = stack.combine(weights) @ problem.coefficients(alpha)
             decisions = _decisions(projections, problem.intercept(weights, alpha))
             return float(scorer(KnownScores(classes, decisions), X_test, y_test))
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from multikernel.gram.base import GramStack, format_bytes, kernel_names, same_indices
+from multikernel.gram.base import GramStack, format_bytes, kernel_names, precise_times, same_indices
 from multikernel.runtime.clock import check
 
-# Samples whose features are copied or multiplied between two looks at the clock.
-BLOCK = 4096
+# Samples whose features are multiplied at a time: between two looks at the clock, and in sums of so few numbers that
+# their rounding stays small however many samples there are.
+BLOCK = 1024
 
 
 class LowRankStack(GramStack):
@@ -178,8 +179,17 @@ class Features:
         """Number of features R."""
         return len(self.owner)
 
-    def onto(self, alpha: NDArray) -> NDArray[np.float64]:
-        """``Σ_i alpha_i φ(x_i)`` for alpha (n, T), shape (R, T)."""
+    @property
+    def terms(self) -> int:
+        """Numbers that are added up one after the other to make a score, at most."""
+        n = len(self.array)
+        return self.rank + min(n, BLOCK + n // BLOCK + 1)
+
+    def onto(self, alpha: NDArray, *, precise: bool = False) -> NDArray[np.float64]:
+        """``Σ_i alpha_i φ(x_i)`` for alpha (n, T), shape (R, T); ``precise``: as if in twice the precision."""
+        if precise:
+            columns = np.ascontiguousarray(self.array.T)[None]
+            return np.column_stack([precise_times(columns, column)[0] for column in alpha.T])
         parts = (block.T @ alpha[rows] for rows, block in self._blocks())
         return sum(parts, start=np.zeros((self.rank, alpha.shape[1])))
 
@@ -188,22 +198,20 @@ class Features:
         return np.vstack([block @ w for _, block in self._blocks()])
 
     def by_kernel(self, values: NDArray) -> NDArray[np.float64]:
-        """Sums of ``values`` (R,) over the features of each kernel, shape (F,)."""
-        return np.bincount(self.owner, values, minlength=self.n_kernels).astype(np.float64)
+        """Sums of ``values`` (R,) or (R, T) over the features of each kernel, shape (F,) or (F, T)."""
+        return (self.owner == np.arange(self.n_kernels)[:, None]).astype(np.float64) @ values
 
     def products(self, weight: NDArray | None = None) -> NDArray[np.float64]:
         """``Σ_i weight_i φ(x_i) φ(x_i)'``, shape (R, R)."""
         total = np.zeros((self.rank, self.rank))
-        for rows, block in self._blocks(BLOCK):
+        for rows, block in self._blocks():
             half = block if weight is None else np.sqrt(weight[rows, None]) * block
             total += half.T @ half
         return total
 
-    def _blocks(self, size: int | None = None) -> Iterator[tuple[slice, NDArray]]:
+    def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
         """Rows in double precision, few enough at a time that a copy does not matter; until time is up."""
-        n = len(self.array)
-        size = size or (n if self.array.dtype == np.float64 else BLOCK)
-        for start in range(0, n, size):
+        for start in range(0, len(self.array), BLOCK):
             check()
-            rows = slice(start, start + size)
+            rows = slice(start, start + BLOCK)
             yield rows, self.array[rows].astype(np.float64, copy=False)

@@ -1,50 +1,59 @@
-"""Multiple kernel Fisher discriminant analysis: the best kernel weights for a regularised discriminant."""
+"""Multiple kernel Fisher discriminant analysis: the best kernel weights for a regularised discriminant [YMBCK10]."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import copy
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack, format_bytes
+from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import Certificate
-from multikernel.problems.fisher_system import RegularizedFDA, leave_one_out
-from multikernel.problems.weight_sets import LpBall, nearest
+from multikernel.problems.primal import Matrix, PrimalProblem, Vector
+from multikernel.problems.rounding import Rounding
+from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.blas import one_blas_thread
-from multikernel.runtime.clock import check
 from multikernel.runtime.threads import map_threads
-from multikernel.svm.cholesky import CholeskyFactor
-
-Matrix = NDArray[np.float64]
-# Samples whose features are multiplied between two looks at the clock.
-BLOCK = 4096
+from multikernel.svm.binary import UNIT
+from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
 
 
-class System(Protocol):
-    """``K(g) + λI`` for changing weights g: what the problem needs of the kernels, however they are stored."""
+def fisher_targets(codes: ArrayLike, n_classes: int, sample_weight: ArrayLike | None = None) -> Matrix:
+    """Centred labels H, shape (n, 1) for two classes, else (n, M).
 
-    def solve(self, weights: NDArray, right: Matrix) -> Matrix:
-        """``(K(g) + λI)⁻¹ right``, shape (n, c)."""
+    Two classes: ``1/m₊`` for class 1 and ``−1/m₋`` for class 0 [YMBCK10, eq. (4)]. More: column k is
+    ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2]. With weights m_k is the
+    weight of class k and n that of all samples.
 
-    def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``K(g) alpha``, shape (n, c)."""
+    Parameters
+    ----------
+    codes : array-like of shape (n,)
+        Classes 0 … M−1; each must occur.
+    n_classes : int
+        Number of classes M.
+    sample_weight : array-like of shape (n,), optional
 
-    def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
-        """``⟨alpha, K_j alpha⟩``, shape (F,)."""
+    Examples
+    --------
+    >>> from multikernel.problems.fisher import fisher_targets
+    >>> fisher_targets([0, 1, 1], 2).ravel()
+    array([-1. ,  0.5,  0.5])
+    """
+    codes = np.asarray(codes)
+    counts = np.bincount(codes, sample_weight, minlength=n_classes).astype(np.float64)
+    if len(counts) != n_classes or not counts.all():
+        kind = "a sample" if sample_weight is None else "a sample of positive weight"
+        raise ValueError(f"each of the {n_classes} classes needs {kind}; there are {counts.tolist()}.")
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0 / counts[1], -1.0 / counts[0])[:, None]
+    shares = counts / counts.sum()
+    return (codes[:, None] == np.arange(n_classes)) / np.sqrt(shares) - np.sqrt(shares)
 
-    def traces(self) -> NDArray[np.float64]:
-        """``tr K_j``, shape (F,)."""
 
-    def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
-
-    def inverse_diagonal(self, weights: NDArray) -> NDArray[np.float64]:
-        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
-
-
-class DenseSystem:
-    """Kernels as matrices: a Cholesky factorisation of the combined kernel for each set of weights.
+class FisherSystem:
+    """``K(g) + λI`` for changing weights g; the last factorisation is kept.
 
     Parameters
     ----------
@@ -55,35 +64,30 @@ class DenseSystem:
     """
 
     def __init__(self, stack: GramStack, reg: float):
-        self.stack, self.reg, self.n_kernels = stack, reg, stack.n_kernels
-        self._weights: NDArray | None = None
-        self._kernel: NDArray = np.empty((0, 0))
-        self._factor: CholeskyFactor | None = None
-        self._last: tuple[Matrix, Matrix] | None = None
+        if not (reg > 0.0 and np.isfinite(reg)):
+            raise ValueError(f"reg={reg!r} must be positive: it keeps the linear system solvable, try 1e-3.")
+        self.stack, self.reg, self.rounding = stack, float(reg), Rounding(stack)
+        self.features: Features | None = None
+        self._factor: tuple[NDArray, Any] | None = None
 
-    def combined(self, weights: NDArray) -> NDArray:
-        """The combined kernel, kept until the weights change."""
-        if self._weights is None or not np.array_equal(self._weights, weights):
-            self._kernel = self.stack.combine(weights)
-            self._weights, self._factor = np.array(weights), None
-        return self._kernel
+    def with_reg(self, reg: float) -> FisherSystem:
+        """The same kernels with another ridge; what does not depend on it is shared."""
+        other = copy.copy(self)
+        other.reg, other._factor = reg, None
+        return other
 
     def prepare(self, weights: NDArray) -> None:
-        """Combine the kernels for weights that systems made by ``with_reg`` will begin with."""
-        self.combined(weights)
+        """Do what systems made by ``with_reg`` would each do for their first weights."""
 
-    def factor(self, weights: NDArray) -> CholeskyFactor:
-        """The factorisation, kept likewise."""
-        kernel = self.combined(weights)
-        if self._factor is None:
-            self._factor = CholeskyFactor(kernel, self.reg)
-        return self._factor
+    def factor(self, weights: NDArray) -> Any:
+        """The factorisation."""
+        if self._factor is None or not np.array_equal(self._factor[0], weights):
+            self._factor = None  # room for the next
+            self._factor = np.array(weights), self._factorise(weights)
+        return self._factor[1]
 
-    def with_reg(self, reg: float) -> DenseSystem:
-        """The same kernels with another ridge; the combined kernel is shared."""
-        other = DenseSystem(self.stack, reg)
-        other._weights, other._kernel = self._weights, self._kernel
-        return other
+    def _factorise(self, weights: NDArray) -> Any:
+        raise NotImplementedError
 
     def solve(self, weights: NDArray, right: Matrix) -> Matrix:
         """``(K(g) + λI)⁻¹ right``, shape (n, c)."""
@@ -91,22 +95,51 @@ class DenseSystem:
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``K(g) alpha``, shape (n, c)."""
+        raise NotImplementedError
+
+    def squares(self, alpha: Matrix) -> Vector:
+        """``⟨alpha, K_j alpha⟩``, shape (F,)."""
+        raise NotImplementedError
+
+    def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
+        raise NotImplementedError
+
+    def inverse_diagonal(self, weights: NDArray) -> Vector:
+        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
+        raise NotImplementedError
+
+
+class DenseSystem(FisherSystem):
+    """Kernels as matrices: a Cholesky factorisation of the combined kernel for each set of weights."""
+
+    _kernel: tuple[NDArray, NDArray] | None = None
+    _last: tuple[Matrix, Matrix] | None = None
+
+    def combined(self, weights: NDArray) -> Matrix:
+        """The combined kernel, kept until the weights change."""
+        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
+            self._kernel = np.array(weights), self.stack.combine(weights, np.float64)
+        return self._kernel[1]
+
+    def prepare(self, weights: NDArray) -> None:
+        self.combined(weights)
+
+    def _factorise(self, weights: NDArray) -> CholeskyFactor:
+        return CholeskyFactor(self.combined(weights), self.reg)
+
+    def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         return self.combined(weights) @ alpha
 
-    def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
-        """``⟨alpha, K_j alpha⟩ = ⟨K_j, alpha alpha'⟩``, shape (F,): one pass over the kernels for all columns."""
+    def squares(self, alpha: Matrix) -> Vector:
         if alpha.shape[1] == 1:  # the scores will serve the curvature as well
             return np.maximum(self._scores_of_each(alpha)[:, :, 0] @ alpha[:, 0], 0.0)
-        return np.maximum(self.stack.summed_forms(alpha), 0.0)
-
-    def traces(self) -> NDArray[np.float64]:
-        """``tr K_j``, shape (F,)."""
-        return self.stack.diagonal().sum(axis=1)
+        return np.maximum(self.stack.summed_forms(alpha), 0.0)  # one pass over the kernels for all columns
 
     def _scores_of_each(self, alpha: Matrix) -> Matrix:
         """``K_j alpha``, shape (F, n, c); of a single column the last ones are remembered."""
         if alpha.shape[1] > 1:  # narrow products, which BLAS alone does at a third of the speed of memory
-            each = [(self.stack.take(kernels=[j]), alpha) for j in range(self.n_kernels)]
+            each = [(self.stack.take(kernels=[j]), alpha) for j in range(self.stack.n_kernels)]
             with one_blas_thread():
                 return np.concatenate(map_threads(type(self.stack).apply, each))
         if self._last is None or self._last[0] is not alpha:
@@ -114,103 +147,55 @@ class DenseSystem:
         return self._last[1]
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
         scores = self._scores_of_each(alpha)
         F, n, c = scores.shape
         white = self.factor(weights).whiten(np.moveaxis(scores, 0, -1).reshape(n, c * F)).reshape(n * c, F)
         return white.T @ white
 
-    def inverse_diagonal(self, weights: NDArray) -> NDArray[np.float64]:
-        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
+    def inverse_diagonal(self, weights: NDArray) -> Vector:
         return self.factor(weights).inverse_diagonal()
 
 
-class LowRankSystem:
+class LowRankSystem(FisherSystem):
     """Kernels ``K_j = Φ_j Φ_j'`` with R features in all: nothing of size n² is made, and a factorisation is R × R.
 
     The products of all features are computed once; after that a set of weights costs O(R³ + nRc).
-
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels, square.
-    reg : float
-        The ridge λ.
     """
 
+    features: Features
+
     def __init__(self, stack: GramStack, reg: float):
-        self.features = stack.features().array
-        self.owner = np.repeat(np.arange(stack.n_kernels), stack.ranks)
-        self.n_kernels, self.reg = stack.n_kernels, reg
-        self.products = np.zeros((self.features.shape[1], self.features.shape[1]))
-        for start in range(0, len(self.features), BLOCK):
-            check()
-            part = self.features[start : start + BLOCK]
-            self.products += part.T @ part
-        self._weights = np.empty(0)
-        self._factor: CholeskyFactor | None = None
+        super().__init__(stack, reg)
+        self.features = stack.features()
+        self.rounding = Rounding(stack, self.features.terms)
+        self.products = self.features.products()
 
-    def with_reg(self, reg: float) -> LowRankSystem:
-        """The same kernels with another ridge; features and their products are shared."""
-        other = object.__new__(LowRankSystem)
-        other.features, other.owner, other.products = self.features, self.owner, self.products
-        other.n_kernels, other.reg = self.n_kernels, reg
-        other._weights, other._factor = np.empty(0), None
-        return other
-
-    def prepare(self, weights: NDArray) -> None:
-        """Nothing: the products of the features are there."""
-
-    def _roots(self, weights: NDArray) -> NDArray:
-        return np.sqrt(weights)[self.owner][:, None]
-
-    def factor(self, weights: NDArray) -> CholeskyFactor:
-        """``D Φ'Φ D + λI`` with D² the weights of the features, factorised; kept until the weights change."""
-        if self._factor is None or not np.array_equal(self._weights, weights):
-            d = self._roots(weights)
-            self._factor = CholeskyFactor(d * self.products * d.T, self.reg)
-            self._weights = np.array(weights)
-        return self._factor
-
-    def solve(self, weights: NDArray, right: Matrix) -> Matrix:
-        """``(right − ΦD (DΦ'ΦD + λI)⁻¹ DΦ' right) / λ``."""
-        d = self._roots(weights)
-        inside = self.factor(weights).solve(d * (self.features.T @ right))
-        return (right - self.features @ (d * inside)) / self.reg
+    def _factorise(self, weights: NDArray) -> LowRankRidge:
+        return LowRankRidge(self.features, weights, self.reg, np.ones(len(self.stack)), self.products)
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``K(g) alpha``, shape (n, c)."""
-        return self.features @ (weights[self.owner][:, None] * (self.features.T @ alpha))
+        return self.features.scores(weights[self.features.owner, None] * self.features.onto(alpha))
 
-    def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
-        """``‖Φ_j' alpha‖²``, shape (F,)."""
-        squares = ((self.features.T @ alpha) ** 2).sum(axis=1)
-        return np.bincount(self.owner, squares, minlength=self.n_kernels).astype(np.float64)
-
-    def traces(self) -> NDArray[np.float64]:
-        """``tr K_j = ‖Φ_j‖²``, shape (F,)."""
-        return np.bincount(self.owner, self.products.diagonal(), minlength=self.n_kernels).astype(np.float64)
+    def squares(self, alpha: Matrix) -> Vector:
+        return self.features.by_kernel((self.features.onto(alpha) ** 2).sum(axis=1))
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F), from products of features alone."""
-        d = self._roots(weights)
-        factor = self.factor(weights)
-        total = np.zeros((self.n_kernels, self.n_kernels))
-        own = self.owner[:, None] == np.arange(self.n_kernels)
-        for column in (self.features.T @ alpha).T:
+        ridge, total = self.factor(weights), np.zeros((self.stack.n_kernels, self.stack.n_kernels))
+        own = self.features.owner[:, None] == np.arange(self.stack.n_kernels)
+        for column in self.features.onto(alpha).T:
             parts = own * column[:, None]  # column j: the features of kernel j, so that Φ parts_j = K_j alpha
             image = self.products @ parts
-            white = factor.whiten(d * image)
+            white = ridge.factor.whiten(ridge.roots * image)
             total += parts.T @ image - white.T @ white
         return 0.5 * (total + total.T) / self.reg
 
-    def inverse_diagonal(self, weights: NDArray) -> NDArray[np.float64]:
-        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
-        white = self.factor(weights).whiten(self._roots(weights) * self.features.T)
+    def inverse_diagonal(self, weights: NDArray) -> Vector:
+        ridge = self.factor(weights)
+        white = ridge.factor.whiten(ridge.roots * self.features.array.T)
         return (1.0 - (white**2).sum(axis=0)) / self.reg
 
 
-def fda_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRankSystem:
+def fisher_system(stack: GramStack, reg: float, memory: int) -> FisherSystem:
     """The cheaper system for a stack; an error if an (n, n) matrix is needed and does not fit in ``memory``."""
     n = len(stack)
     if stack.explicit and stack.ranks.sum() < n:
@@ -224,82 +209,188 @@ def fda_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRa
     return DenseSystem(stack, reg)
 
 
-class FDAProblem:
+class FisherProblem(PrimalProblem):
     """``min over g ≥ 0, ‖g‖_p ≤ 1 of J(g) = λ tr(H'(K(g) + λI)⁻¹H)``: minus the max-min problem [YMBCK10, eq. (15)].
 
-    The optimum over alpha of S(alpha, g) is −J(g), so maximising it is minimising J, which is convex, with gradient
-    ``−λ⟨alpha, K_j alpha⟩``. In the form shared by all min-max problems,
-    ``J(g) = max over alpha of linear(alpha) − ½ g·q(alpha)``, the forms are ``q_j = 2λ⟨alpha, K_j alpha⟩``. For any
-    alpha and g
+    With centred labels H of shape (n, c) the inner problem is least squares with a ridge, and alpha so scaled that
+    scores are ``K(g) alpha``:
+
+        J(g)  =  min over w of  ‖Φw − H‖² + λ‖w‖²
+              =  max over alpha of  λ (2⟨H, alpha⟩ − λ‖alpha‖² − ⟨alpha, K(g) alpha⟩),
+
+    minus the value of [YMBCK10, eqs. (4) and (14)], whose alpha is 2λ times the one used here. J is convex, with
+    gradient ``−λ⟨alpha, K_j alpha⟩``. In the form shared by all min-max problems, ``J(g) = max over alpha of
+    linear(alpha) − ½ g·q(alpha)``, the forms are ``q_j = 2λ⟨alpha, K_j alpha⟩``. For any alpha and g
 
         dual objective with support_G(q) for g·q, at the best multiple of alpha   ≤   optimum   ≤
         ‖K(g) alpha − H‖² + λ⟨alpha, K(g) alpha⟩,
 
     which proves a solution without trusting how it was found.
 
+    Weights s of samples make it ``Σ s_i ‖w·φ_i − h_i‖² + λ‖w‖²``. With D the diagonal matrix of √s that is the same
+    problem with DΦ, DKD and DH in the place of Φ, K and H, so everything here is in these terms: kernels come as DKD,
+    scores are D times the projections, and the coefficients of the discriminants are D alpha.
+
     Parameters
     ----------
-    system : DenseSystem or LowRankSystem
-        The kernels.
-    inner : RegularizedFDA
-        Targets and λ.
+    system : FisherSystem
+        The kernels, and λ.
+    targets : array-like of shape (n, c)
+        Centred labels; see :func:`fisher_targets`.
     weight_set : LpBall
         The set of weights.
+    sample_weight : array-like of shape (n,), optional
+        Weights s; ones by default.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n, c)
+        DH.
+    roots : ndarray of shape (n,)
+        Diagonal of D.
+    codes : ndarray of shape (n,)
+        Classes 0 … M−1, read off the targets.
+    member : ndarray of shape (n, M)
+        √s_i where sample i is of a class, else 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.gram import DenseStack
+    >>> from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
+    >>> from multikernel.problems.weight_sets import LpBall
+    >>> system = fisher_system(DenseStack(np.eye(2)[None]), reg=1.0, memory=1 << 20)
+    >>> problem = FisherProblem(system, fisher_targets([0, 1], 2), LpBall(1.0))
+    >>> value, alpha = problem.solve_inner(np.ones(1))
+    >>> round(value, 12), alpha.ravel()
+    (1.0, array([-0.5,  0.5]))
     """
 
-    def __init__(self, system: DenseSystem | LowRankSystem, inner: RegularizedFDA, weight_set: LpBall):
-        self.system, self.inner, self.weight_set = system, inner, weight_set
+    def __init__(
+        self, system: FisherSystem, targets: ArrayLike, weight_set: LpBall, sample_weight: ArrayLike | None = None
+    ):
+        labels = np.array(targets, dtype=np.float64)
+        if labels.ndim != 2:
+            raise ValueError(f"targets have shape {labels.shape}, expected (n, c): one column per discriminant.")
+        super().__init__(system.stack, memory=0)
+        self.system, self.reg, self.weight_set = system, system.reg, weight_set
+        self.features, self.rounding = system.features, system.rounding
+        self.roots = np.ones(len(labels)) if sample_weight is None else np.sqrt(np.asarray(sample_weight, float))
+        self.targets = self.roots[:, None] * labels
+        self.codes = (labels[:, 0] > 0.0).astype(np.intp) if labels.shape[1] == 1 else labels.argmax(axis=1)
+        classes = np.arange(max(labels.shape[1], 2))
+        self.member = self.roots[:, None] * (self.codes[:, None] == classes)
         self._last: tuple[NDArray, NDArray] | None = None
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels F."""
-        return self.system.n_kernels
 
     def start(self) -> tuple[NDArray, Matrix]:
         """Equal weights, and the alpha of a kernel that is zero."""
-        return self.weight_set.start(self.n_kernels), self.inner.start()
-
-    def settled(self, weights: NDArray, alpha: Matrix) -> tuple[NDArray, Matrix]:
-        """The nearest weights of the set; any alpha is feasible."""
-        return nearest(self.weight_set, weights), alpha
+        return self.weight_set.start(self.n_kernels), self.targets / self.reg
 
     def solve_inner(
         self, weights: NDArray, warm: NDArray | None = None, tol: float = 0.0, enough: float = np.inf
     ) -> tuple[float, Matrix]:
         """J and alpha at ``weights``: a linear system, so that only ``weights`` matter."""
-        alpha = self.system.solve(weights, self.inner.targets)
-        return self.inner.value(alpha), alpha
+        alpha = self.system.solve(weights, self.targets)
+        return self.reg * float(np.vdot(self.targets, alpha)), alpha
 
-    def quadratic_forms(self, alpha: Matrix) -> NDArray[np.float64]:
-        """``q_j = 2λ⟨alpha, K_j alpha⟩``, shape (F,); the last ones are remembered."""
+    def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """``K(g) alpha``, shape (n, c)."""
+        return self.system.scores(weights, alpha)
+
+    def squares(self, alpha: Matrix) -> Vector:
+        """``⟨alpha, K_j alpha⟩``, shape (F,); the last ones are remembered."""
         if self._last is None or self._last[0] is not alpha:
-            self._last = alpha, 2.0 * self.inner.reg * self.system.quadratic_forms(alpha)
+            self._last = alpha, self.system.squares(alpha)
         return self._last[1]
 
-    def cut(self, alpha: Matrix) -> tuple[float, NDArray[np.float64]]:
-        """Constant and forms of the plane ``constant − ½ g·q`` below J that touches it where alpha is optimal."""
-        return self.inner.linear(alpha), self.quadratic_forms(alpha)
+    def quadratic_forms(self, alpha: Matrix) -> Vector:
+        """``q_j = 2λ⟨alpha, K_j alpha⟩``, shape (F,)."""
+        return 2.0 * self.reg * self.squares(alpha)
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """Second derivatives of J, ``2λ⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
-        return 2.0 * self.inner.reg * self.system.curvature(weights, alpha)
+        return 2.0 * self.reg * self.system.curvature(weights, alpha)
+
+    # -- what a solution is worth ----------------------------------------------------------------------------------
+
+    def cut(self, alpha: Matrix) -> tuple[float, Vector]:
+        """Constant and forms of the plane ``constant − ½ g·q`` below J that touches it where alpha is optimal.
+
+        Rounding included: the one is not larger and the other not smaller than it is.
+        """
+        agreement, lost, size = self._products(alpha)
+        squares, off = self.rounded_squares(alpha)
+        return self.reg * (2.0 * (agreement - lost) - size), 2.0 * self.reg * (squares + off)
+
+    def _products(self, alpha: Matrix) -> tuple[float, float, float]:
+        """``⟨H, alpha⟩``, what it may be off by, and ``λ‖alpha‖²``, which is not larger."""
+        some = (alpha.size + 4) * UNIT
+        size = self.reg * float(np.vdot(alpha, alpha)) * (1.0 + some)
+        return float(np.vdot(self.targets, alpha)), some * float(np.abs(self.targets * alpha).sum()), size
 
     def certificate(self, weights: NDArray, alpha: Matrix) -> Certificate:
         """Upper bound: the ridge objective of alpha's discriminants; lower bound: the dual objective."""
-        largest = self.weight_set.support(self.quadratic_forms(alpha)) / (2.0 * self.inner.reg)
-        primal = self.inner.primal(self.system.scores(weights, alpha), alpha)
-        return Certificate(primal, self.inner.dual(alpha, largest))
+        scores, off = self.rounded_scores(weights, alpha)
+        rest, off_rest = np.abs(self.targets - scores), off + 2.0 * UNIT * (np.abs(self.targets) + np.abs(scores))
+        inner, inner_off = float(np.vdot(alpha, scores)), float(Rounding.of_inner(alpha[None], scores[None], off)[0])
+        primal = float((rest**2).sum()) + self.reg * max(inner, 0.0)
+        safe = float(((rest + off_rest) ** 2).sum()) + self.reg * max(inner + inner_off, 0.0)
+        safe *= 1.0 + (alpha.size + 8) * UNIT
+        (agreement, lost, size), (squares, squares_off) = self._products(alpha), self.rounded_squares(alpha)
+        dual = self._best_multiple(agreement, size + self.weight_set.support(squares))
+        size = (1.0 + 8 * UNIT) * (size + self.weight_set.support(squares + squares_off))
+        safe_dual = self._best_multiple(max(abs(agreement) - lost, 0.0), size)
+        return Certificate(safe, safe_dual, rounding=safe - primal + dual - safe_dual)
+
+    def _best_multiple(self, agreement: float, size: float) -> float:
+        """``max over t of λ(2t⟨H, alpha⟩ − t²(λ‖alpha‖² + form))``; zero if alpha is."""
+        return self.reg * agreement**2 / size if size > 0.0 else 0.0
+
+    # -- the model -------------------------------------------------------------------------------------------------
+
+    def coefficients(self, alpha: Matrix) -> Matrix:
+        """``D alpha``: what projections of any sample are linear in, shape (n, c)."""
+        return self.roots[:, None] * alpha
 
     def intercept(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """What takes the place of a bias: means of the samples of each class in the discriminant space, (M, c)."""
-        return self.inner.centroids(self.system.scores(weights, alpha))
+        """What takes the place of a bias: weighted means of each class in the discriminant space, (M, c)."""
+        return (self.member.T @ self.scores(weights, alpha)) / (self.member**2).sum(axis=0)[:, None]
 
     def leave_one_out(self, weights: NDArray, alpha: Matrix, *, centered: bool) -> Matrix:
-        """Class scores of each training sample from the model without it, shape (n, M), in closed form.
+        """``−½‖z_i − c_k‖²`` of each sample i to the class centroids, in the model fitted without it, shape (n, M).
 
-        ``centered`` says whether all kernels were centred on these samples.
+        With ``P = (K + λI)⁻¹``, taking sample i out of the system changes alpha_l by ``−P_li alpha_i / P_ii``. The
+        projection of sample i becomes ``H_i − alpha_i / P_ii``, and the centroids of the other samples follow from
+        sums over the classes of rows of P: exact, without another factorisation. If the kernels were ``centered``,
+        they and the labels are centred again without sample i, which the others would give away otherwise: that is
+        the system with a free constant, and ``P − P11'P / (1'P1)`` takes the place of P. Kernel weights, the labels'
+        values and the scale of the kernels stay. With weights of samples all of this holds for ``(DKD + λI)⁻¹`` and
+        D1 in place of 1; sample i leaves with all its weight. Scores of samples without weight mean nothing.
         """
         diagonal = self.system.inverse_diagonal(weights)
-        sums = self.system.solve(weights, self.inner.member)
-        return leave_one_out(self.inner, alpha, diagonal, sums, centered=centered)
+        class_sums = self.system.solve(weights, self.member)
+        member, roots = self.member, self.roots
+        if centered:
+            row_sums = class_sums.sum(axis=1)  # PD1, which is D1/λ up to rounding; here the rounding must cancel
+            share = row_sums / (roots @ row_sums)
+            diagonal = diagonal - row_sums * share
+            class_sums = class_sums - row_sums[:, None] * (share @ member)
+            alpha = alpha - share[:, None] * (roots @ alpha)
+        change = alpha / diagonal[:, None]  # (n, c)
+        projections = (self.targets - change) / np.where(roots > 0.0, roots, 1.0)[:, None]
+        sums = member.T @ (self.targets - self.reg * alpha)  # (M, c): of the projections in the model of all samples
+        scores = np.empty(member.shape)
+        for k in range(member.shape[1]):
+            own = member[:, k] ** 2
+            count, alone = own.sum() - own, (own > 0.0).sum() == (own > 0.0)
+            # of H − λ alpha over the class in the model without i, less the share of i itself: alpha_i is 0 there
+            total = sums[k] + self.reg * class_sums[:, k, None] * change - member[:, k, None] * self.targets
+            centroid = total / np.where(alone, 1.0, count)[:, None]
+            scores[:, k] = -0.5 * ((projections - centroid) ** 2).sum(axis=1)
+            scores[alone, k] = -np.inf  # nothing is left of the class
+        return scores
+
+
+def class_scores(projections: Matrix, centroids: Matrix) -> Matrix:
+    """``z·c_k − ½‖c_k‖²`` for each projection z and centroid c_k, shape (n, M): largest at the nearest centroid."""
+    return projections @ centroids.T - 0.5 * (centroids**2).sum(axis=1)

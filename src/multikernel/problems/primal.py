@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
+from multikernel.gram.lowrank import Features
 from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import LpBall, nearest
+from multikernel.svm.binary import UNIT
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -27,6 +29,7 @@ class PrimalProblem:
     """
 
     weight_set: LpBall
+    features: Features | None = None  # of all kernels, where products with them take the place of kernels
 
     def __init__(self, stack: GramStack, memory: int):
         self.stack, self.memory = stack, memory
@@ -69,7 +72,7 @@ class PrimalProblem:
 
     def sharpen(self) -> bool:
         """Compute as if in twice the precision from now on; False if that is so, or if it would not help."""
-        if self._precise or self.stack.explicit:  # products of features are rounded themselves
+        if self._precise or (self.stack.explicit and self.features is None):  # entries are rounded themselves
             return False
         self._precise = True
         return True
@@ -78,6 +81,10 @@ class PrimalProblem:
         """``scores``, and what they may be off by."""
         if not self._precise:
             return self.scores(weights, alpha), self.rounding.of_scores(weights, alpha)
+        if self.features is not None:
+            w, _, off = self._precise_norms(alpha)
+            weighted = weights[self.features.owner, None] * w
+            return self.features.scores(weighted), (self.rounding.roots * weights[:, None]).T @ off
         products = self.stack.apply_precisely(alpha)
         return np.tensordot(weights, products, axes=1), self.rounding.of_scores(weights, alpha, products)
 
@@ -85,6 +92,17 @@ class PrimalProblem:
         """``squares``, and what they may be off by."""
         if not self._precise:
             return self.squares(alpha), self.rounding.of_forms(alpha)
+        if self.features is not None:
+            _, norms, off = self._precise_norms(alpha)
+            return (norms**2).sum(axis=1), (off * (2.0 * norms + off)).sum(axis=1)
         products = self.stack.apply_precisely(alpha)
         forms = np.einsum("fnt,nt->f", products, alpha)
         return np.maximum(forms, 0.0), self.rounding.of_forms(alpha, products)
+
+    def _precise_norms(self, alpha: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+        """``Σ_i alpha_i φ(x_i)`` (R, T), the norms of its parts by kernel (F, T), and what those may be off by."""
+        assert self.features is not None
+        w = self.features.onto(alpha, precise=True)
+        norms = np.sqrt(self.features.by_kernel(w**2))
+        sizes = self.rounding.roots @ np.abs(alpha)
+        return w, norms, (self.features.rank + 8) * UNIT * norms + ((len(alpha) + 4) * UNIT) ** 2 * sizes

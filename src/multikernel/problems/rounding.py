@@ -22,8 +22,8 @@ class Rounding:
     ----------
     stack : GramStack
         Training kernels, square.
-    rank : int, optional
-        Numbers added up to make an entry; by default those of the stack.
+    terms : int, optional
+        Numbers added up to make a score, at most; by default as many as alpha has, and as make an entry.
 
     Examples
     --------
@@ -35,8 +35,8 @@ class Rounding:
     array([15.5, 15.5])
     """
 
-    def __init__(self, stack: GramStack, rank: int | None = None):
-        self.stack, self.rank = stack, int(stack.ranks.max(initial=0)) if rank is None else rank
+    def __init__(self, stack: GramStack, terms: int | None = None):
+        self.stack, self.terms = stack, terms
 
     @cached_property
     def roots(self) -> NDArray[np.float64]:
@@ -79,7 +79,9 @@ class Rounding:
 
     def _terms(self, alpha: NDArray) -> int:
         """Numbers in a sum, and a few operations beside it."""
-        return len(support_of(alpha)) + self.rank + 4
+        if self.terms is not None:
+            return self.terms + 4
+        return len(support_of(alpha)) + int(self.stack.ranks.max(initial=0)) + 4
 
     @staticmethod
     def _of_labels(values: NDArray) -> NDArray[np.float64]:

@@ -119,12 +119,13 @@ class SmoothProblem(PrimalProblem):
     # -- kernels -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def features(self) -> Features | None:
+    def features(self) -> Features | None:  # type: ignore[override]
         """Explicit features of all kernels, if they have them."""
         if not self.stack.explicit:
             return None
-        self.rounding = Rounding(self.stack, int(self.stack.ranks.sum()))
-        return self.stack.features(self.memory // 4)
+        found = self.stack.features(self.memory // 4)
+        self.rounding = Rounding(self.stack, found.terms)
+        return found
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``Σ_j weights_j K_j alpha``, shape (n, T)."""

@@ -1,18 +1,29 @@
-"""Multiple kernel Fisher discriminant analysis by Newton steps in the kernel weights."""
+"""Solvers of multiple kernel Fisher discriminant analysis: Newton steps in the kernel weights, and others by name."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import nnls
 
+from multikernel.gram import GramStack
 from multikernel.problems.cutting_planes import solve_cone_program
-from multikernel.problems.fisher import FDAProblem
+from multikernel.problems.fisher import FisherProblem, fisher_system
 from multikernel.problems.weight_sets import LpBall, lp_norm
+from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.threads import map_threads
+from multikernel.solvers.mkl.closed_form import closed_form
+from multikernel.solvers.mkl.silp import silp
 
 Vector = NDArray[np.float64]
+Score = Callable[[FisherProblem, NDArray, NDArray], float]
 
 # Gap, in units of the goal, from which on the curvature of the step before is good enough for one more.
 NEARLY = 10.0
@@ -26,8 +37,8 @@ MOST_STEPS, LONGEST_STEP = 40, 2.0
 FEWEST_MIXTURES, NOTHING = 4, 1e7
 
 
-def fda_newton(
-    problem: FDAProblem,
+def fisher_newton(
+    problem: FisherProblem,
     monitor: Monitor,
     start: tuple[NDArray, NDArray] | None = None,
     *,
@@ -41,7 +52,7 @@ def fda_newton(
 
     Parameters
     ----------
-    problem : FDAProblem
+    problem : FisherProblem
         What to solve.
     monitor : Monitor
         Judges each iteration; has the result.
@@ -76,7 +87,7 @@ def fda_newton(
         weights, value, alpha = found
 
 
-def aligned_weights(problem: FDAProblem) -> Vector:
+def aligned_weights(problem: FisherProblem) -> Vector:
     """Weights to start from, by how well each kernel agrees with the labels, ``a_j = ⟨H, K_j H⟩``; shape (F,).
 
     With a large λ alpha is H / λ, so a_j are the quadratic forms of the solution and the closed-form weights of equal
@@ -86,11 +97,11 @@ def aligned_weights(problem: FDAProblem) -> Vector:
     equal = problem.start()[0]
     if problem.weight_set.is_box:
         return equal
-    agreement = problem.system.quadratic_forms(problem.inner.targets)
+    agreement = problem.squares(problem.targets)
     if not agreement.max() > 0.0:
         return equal
-    eigenvalue = float(equal @ problem.system.traces()) / len(problem.inner.targets)  # the mean one, at equal weights
-    share = problem.inner.reg / (problem.inner.reg + eigenvalue)
+    eigenvalue = float(equal @ problem.stack.diagonal().mean(axis=1))  # the mean one, at equal weights
+    share = problem.reg / (problem.reg + eigenvalue)
     agreement = np.maximum(agreement / agreement.max(), LEAST_AGREEMENT)
     return problem.weight_set.weights(equal * agreement ** (0.25 + 0.5 * share))
 
@@ -202,7 +213,7 @@ def _in_ball(H: NDArray, cost: Vector, ball: LpBall) -> Vector:
 
 
 def _search(
-    problem: FDAProblem, weights: Vector, value: float, target: Vector, gradient: Vector
+    problem: FisherProblem, weights: Vector, value: float, target: Vector, gradient: Vector
 ) -> tuple[Vector, float, NDArray] | None:
     """Weights, J and alpha at the first of the steps 1, ½, ¼, … that decreases J enough; None if none does."""
     direction = target - weights
@@ -217,3 +228,105 @@ def _search(
             return trial, reached, alpha
         step *= 0.5
     return None
+
+
+FISHER_SOLVERS: dict[str, Callable] = {
+    "auto": fisher_newton,  # the fastest that certifies, whatever p: see benchmarks/bench_mkfda.py
+    "newton": fisher_newton,
+    "sip": silp,
+    "sip-taylor": partial(silp, master="taylor"),
+    "closed-form": closed_form,
+}
+
+
+def solve_fisher(
+    problem: FisherProblem, monitor: Monitor, start: tuple[NDArray, NDArray] | None, solver: str, max_iter: int
+) -> None:
+    """Run a solver by its name; the monitor has the result.
+
+    Parameters
+    ----------
+    problem : FisherProblem
+    monitor : Monitor
+    start : (weights, alpha) or None
+        Weights, of any size, to start from; those of another p serve as well.
+    solver : {"auto", "newton", "sip", "sip-taylor", "closed-form"}
+        "newton": quadratic models. "sip": the paper's semi-infinite program by cutting planes with the norm as it is,
+        and "sip-taylor" with the norm expanded as in [YMBCK10, eq. (7)]. "closed-form": linear systems in turn with
+        closed-form weights.
+    max_iter : int
+        Largest number of iterations.
+    """
+    if solver == "sip-taylor" and (problem.weight_set.p == 1.0 or problem.weight_set.is_box):
+        solver = "sip"  # these norms are linear: there is nothing to expand
+    begin = None if start is None else scaled_start(start[0], problem.weight_set, zeros=solver != "closed-form")
+    state = None if begin is None else (begin, problem.start()[1])
+    FISHER_SOLVERS[solver](problem, monitor, state, max_iter=max_iter)
+
+
+def scaled_start(weights: NDArray, ball: LpBall, *, zeros: bool) -> NDArray | None:
+    """Weights scaled to the boundary of the ball; None if they are of no use, such as zeros where none may be."""
+    if ball.is_box or not np.isfinite(weights).all() or not weights.max(initial=0.0) > 0.0:
+        return None
+    if not zeros and not weights.min() > 0.0:
+        return None
+    return weights / lp_norm(weights, ball.p)
+
+
+class FisherGrid:
+    """All points of a grid on the same training kernels.
+
+    For each λ, p falls from point to point: the weights of the larger p, scaled, are near those of the smaller, and
+    at p = ∞ they are known. The kernels, and for low-rank stacks the products of their features, are shared by all
+    values of λ, and so is the combined kernel as long as the weights are. A factorisation is not: an
+    eigendecomposition, which would serve all λ of the paper's ten, takes as long as 15 Cholesky factorisations at
+    n = 680 and 20 at n = 2,000, and from the second iteration on the weights differ.
+
+    Parameters
+    ----------
+    stack : GramStack
+        Training kernels.
+    targets : ndarray of shape (n, c)
+        Centred labels.
+    sample_weight : ndarray of shape (n,)
+    ps, regs : ndarray
+        The grid.
+    memory : int
+        Bytes for kernels.
+
+    Attributes
+    ----------
+    scores, gaps : ndarray of shape (len(ps), len(regs))
+    weights : ndarray of shape (len(ps), len(regs), F)
+    """
+
+    def __init__(
+        self, stack: GramStack, targets: NDArray, sample_weight: NDArray, ps: NDArray, regs: NDArray, memory: int
+    ):
+        self.targets, self.sample_weight, self.ps, self.regs = targets, sample_weight, ps, regs
+        self.system: Any = fisher_system(stack, float(regs[0]), memory)
+        self.scores = np.full((len(ps), len(regs)), np.nan)
+        self.gaps = np.full((len(ps), len(regs)), np.nan)
+        self.weights = np.zeros((len(ps), len(regs), stack.n_kernels))
+
+    def solve(self, solver: Callable, score: Score, tol: float, n_threads: int, advance: Callable[[], None]) -> None:
+        """Solve and score every point; ``advance`` is called after each."""
+        self.system.prepare(LpBall(float(self.ps.max())).start(self.weights.shape[2]))  # where every λ begins
+        with one_blas_thread() if n_threads > 1 else contextlib.nullcontext():
+            jobs = [(k, solver, score, tol, advance) for k in range(len(self.regs))]
+            map_threads(self._path, jobs, n_threads)
+        self.system = None
+
+    def _path(self, k: int, solver: Callable, score: Score, tol: float, advance: Callable[[], None]) -> None:
+        """All p for the λ number k, from large to small."""
+        system = self.system.with_reg(float(self.regs[k]))
+        start = None
+        for row in np.argsort(-self.ps, kind="stable"):
+            problem = FisherProblem(system, self.targets, LpBall(float(self.ps[row])), self.sample_weight)
+            monitor = Monitor(problem, tol)
+            solver(problem, monitor, start)
+            result = monitor.result()
+            start = result.weights, result.alpha
+            self.weights[row, k], self.gaps[row, k] = result.weights, result.certificate.relative_gap
+            self.scores[row, k] = score(problem, result.weights, result.alpha)
+            advance()
