@@ -69,6 +69,15 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="open files have no names")
+def test_a_link_to_a_pipe_without_a_name_is_written_to():
+    reader, writer = os.pipe()
+    write_text(f"/dev/fd/{writer}", "through")
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        assert stream.read() == "through"
+
+
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no folder"):
         write_text(tmp_path / "nowhere" / "file", "text")

@@ -82,17 +82,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     (False, b'123')
     """
     target = Path(path)
-    # a link is followed, so that what it points to is replaced and not the link itself
-    target = Path(os.path.realpath(target)) if target.is_symlink() else target
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it")
-    mode, temporary = _default_mode(target), None
-    _remove_abandoned(target)
+    temporary = None
     try:
         if target.exists() and not target.is_file():  # /dev/stdout, a pipe: nothing to replace
             with open(target, "wb") as stream:
                 yield stream
             return
+        # a link is followed, so that what it points to is replaced and not the link itself
+        target = Path(os.path.realpath(target)) if target.is_symlink() else target
+        mode = _default_mode(target)
+        _remove_abandoned(target)
         descriptor, temporary = _temporary(target)
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
