@@ -66,7 +66,8 @@ def _made_on(found: Mapping[str, Results]) -> str:
     lines = [
         text if len(machines) == 1 else f"{text} ({count} experiments)" for text, count in machines.most_common()
     ]
-    return "Made on: " + "; ".join(lines) + "."
+    versions = sorted({r.versions["multikernel"] for r in found.values() if "multikernel" in r.versions})
+    return f"Runs of multikernel {', '.join(versions) or '?'}. Made on: {'; '.join(lines)}."
 
 
 def _claims(found: Mapping[str, Results]) -> list[str]:
