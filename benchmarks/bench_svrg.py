@@ -13,6 +13,7 @@ average kernel for the same values of C. Both need MULTIKERNEL_DATA, but for the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import resource
 import time
@@ -35,6 +36,7 @@ from multikernel.gram import DenseStack, LowRankStack  # noqa: E402
 from multikernel.kernels import RBF, KernelFamily, Nystroem  # noqa: E402
 from multikernel.problems.losses.smooth import LogisticLoss, SoftmaxLoss  # noqa: E402
 from multikernel.problems.svrg import SmoothProblem  # noqa: E402
+from multikernel.runtime.clock import OutOfTime, time_limit  # noqa: E402
 from multikernel.runtime.monitor import Monitor  # noqa: E402
 from multikernel.solvers.printed.svrg import svrg_paper  # noqa: E402
 from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone  # noqa: E402
@@ -44,9 +46,10 @@ SOLVERS = {"auto": svrg, "svrg": svrg_alone, "lbfgs": lbfgs, "paper": svrg_paper
 
 def report(title: str, problem: SmoothProblem, solve, tol: float, seconds: float) -> None:
     """Solve, and print what was proved and what it cost."""
-    monitor = Monitor(problem, tol, max_time=seconds)
+    monitor = Monitor(problem, tol)
     wall = time.perf_counter()
-    solve(problem, monitor, max_iter=2000, random_state=0)
+    with time_limit(seconds), contextlib.suppress(OutOfTime):
+        solve(problem, monitor, max_iter=2000, random_state=0)
     wall = time.perf_counter() - wall
     result = monitor.result()
     epochs = max((row.get("epoch", 0) for row in result.history), default=0)

@@ -13,7 +13,6 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "multikernel"
 # Modules that import nothing but each other: anybody may use them.
 FLOOR = {
     "compiled",
-    "runtime.blas",
     "runtime.clock",
     "runtime.monitor",
     "runtime.threads",

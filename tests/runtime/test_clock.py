@@ -28,7 +28,7 @@ from multikernel import (
 )
 from multikernel.estimators.cost import _seconds_per_row
 from multikernel.gram import KernelRows, LazyStack, LowRankStack, base
-from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, windows
+from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, quantities
 from multikernel.problems import cutting_planes as masters
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.problems.minmax import MinMaxProblem
@@ -222,7 +222,7 @@ def _anything():
     return warnings.catch_warnings()
 
 
-@pytest.mark.parametrize("where", [(windows, "square_windows"), (Nystroem, "_map")])
+@pytest.mark.parametrize("where", [(quantities, "square_windows"), (Nystroem, "_map")])
 def test_without_kernels_there_is_no_model_and_an_error_says_so(where, fake_clock):
     fake_clock.jump_in(*where, call=1)
     with pytest.raises(TimeoutError, match=r"MKLClassifier had no model yet when max_time=60 s ran out.*Nystroem"):

@@ -34,22 +34,7 @@ from multikernel.svm.binary import CSVM
 
 @described
 class OneKernelClassifier(Restartable, BinaryTasksClassifier):
-    """Base class of SVMs on one kernel that is chosen before they are fitted (``_choose``).
-
-    Parameters
-    ----------
-    tol : float
-        Relative duality gap at which each SVM stops.
-    max_iter : int
-        Maximum number of bursts of each SVM.
-
-    Attributes
-    ----------
-    objective_, dual_gap_ : float, or ndarray of shape (T,)
-        Optimum of each SVM, and the absolute duality gap that proves it.
-    history_ : list of dict
-        Rows with problem, iteration, time, objective, gap, relative_gap, weights.
-    """
+    """Base class of SVMs on one kernel that is chosen before they are fitted (``_choose``)."""
 
     C: float
 

@@ -78,7 +78,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     tol : float
         Relative duality gap at which to stop.
     max_iter : int
-        Maximum number of outer iterations per problem.
+        Maximum number of iterations of the solver, per problem.
     max_time : float, optional
         Time limit for the whole fit, in seconds.
     memory : int or str, optional
@@ -98,19 +98,20 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         Kernel weights.
     kernel_names_ : ndarray of shape (F,)
     n_kernels_ : int
-        Number of kernels with a weight above 1e-8 of the largest.
+        Number of kernels with a weight above 1e-8 of the largest, in any task.
     dual_coef_ : ndarray of shape (T, n_support)
         Signed dual coefficients of the T binary tasks.
     support_ : ndarray of shape (n_support,)
         Training samples with a coefficient in any task.
     intercept_ : ndarray of shape (T,)
     objective_, dual_gap_ : float, or ndarray of shape (T,) for problems solved separately
-        Value of the problem, and its distance from the best lower bound proved.
+        Value of the problem above, and its absolute distance from the best lower bound proved.
     n_iter_ : int
+        Number of iterations, or epochs.
     converged_ : bool
         Whether every problem reached ``tol``.
     history_ : list of dict
-        Rows with iteration, time, objective, gap, relative_gap, weights.
+        Rows with iteration, time, objective, gap, relative_gap, weights, problem (which of several); more by solver.
     """
 
     kernels: Any = None

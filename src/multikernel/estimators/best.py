@@ -34,13 +34,6 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
     the SVM is then fitted to all training data with the winner. Bandwidths and normalisation are those of the
     whole training set.
 
-    Parameters
-    ----------
-    cv : int, splitter or iterable
-        Folds that choose the kernel, as in scikit-learn.
-    scoring : str, callable or None
-        Score that chooses the kernel; accuracy by default.
-
     Attributes
     ----------
     best_index_ : int

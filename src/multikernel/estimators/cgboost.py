@@ -45,8 +45,6 @@ class CGBoostClassifier(ExpansionClassifier):
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite. The problem is convex with any symmetric
         kernel, so "ignore" is safe here.
-    max_iter : int
-        Maximum number of master problems.
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB". The master problem itself needs one matrix of shape (n, n).
 
@@ -57,15 +55,9 @@ class CGBoostClassifier(ExpansionClassifier):
         solution; ``dual_coef_`` has all there is to it.
     dual_coef_ : ndarray of shape (F, T, n_support)
         a_j of the T tasks. The decision function is Σ_j K_j(x, support) @ dual_coef_[j].T + intercept_.
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient: usually all of them.
     objective_, dual_gap_ : float
         Sum over the tasks of the objective above, and the absolute duality gap that bounds its distance from the
         optimum with all kernels: tasks share the kernels that have joined, so they are judged together.
-    n_iter_ : int
-        Number of master problems.
-    history_ : list of dict
-        Rows with iteration, time, objective, gap, relative_gap, weights: one for the kernels that have joined.
 
     Examples
     --------

@@ -128,8 +128,6 @@ class TaskWeightsClassifier(BinaryTasksClassifier):
     ----------
     weights_ : ndarray of shape (F,), or (T, F) for T tasks with weights of their own
         Kernel weights.
-    n_kernels_ : int
-        Number of kernels with a weight above 1e-8 of the largest, in any task.
     dual_coef_ : ndarray of shape (T, n_support)
         Signed dual coefficients; the decision function is Σ_j weights_j K_j(x, support) @ dual_coef_' + intercept_.
     """

@@ -125,8 +125,6 @@ class CSKLClassifier(Restartable, CappedWeightsClassifier):
     t : float, optional
         Sum of the weights, from 1 to the number of kernels F; a whole number with ``exact=True``. By default half
         of the kernels, rounded up.
-    warm_start : bool
-        Whether to start from the solution of the previous fit, whatever its t.
 
     See Also
     --------
@@ -171,8 +169,6 @@ class CSKLClassifierCV(CrossValidated, Resumable, CappedWeightsClassifier):
     max_time : float, optional
         Time limit for all fits together, in seconds. The folds may take 80 % of it; after that only complete folds
         count. With ``exact=True`` each of their fits takes no more than its share.
-    verbose : bool
-        Whether to show progress bars, of the folds and of the final fit.
 
     Attributes
     ----------

@@ -60,21 +60,15 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         scaled to unit trace, as in the paper; see :class:`~multikernel.gram.Normalization`.
     class_weight : dict, "balanced" or None
         Weights of the classes, factors of ``sample_weight``.
-    max_iter : int
-        Maximum number of iterations of the solver.
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB". Kernels with explicit features (linear, ``Nystroem``,
         ``RandomFourier``) are solved in the space of the features when that is smaller than n.
 
     Attributes
     ----------
-    weights_ : ndarray of shape (F,)
-        Kernel weights β.
     dual_coef_ : ndarray of shape (c, n_support)
         Coefficients of the discriminants, ``(K + λI)⁻¹H`` transposed: those of the paper divided by 2λ. With weights
         of samples, S = diag(s): ``(SK + λI)⁻¹SH``.
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient: usually all of them.
     centroids_ : ndarray of shape (M, c)
         Means of the classes in the discriminant space.
     intercept_ : ndarray of shape (1,) or (M,)
@@ -261,8 +255,6 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
     n_jobs : int, optional
         Number of threads over values of λ, one core each; by default as many as there are cores, which linear algebra
         takes in any case.
-    verbose : bool
-        Whether to show progress bars, of the points of the grid and of the final fit.
 
     Attributes
     ----------

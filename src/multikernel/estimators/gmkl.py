@@ -64,8 +64,6 @@ class GMKLClassifier(Restartable, TaskWeightsClassifier):
         start or at the solution, is an error too.
     tol : float
         Where to stop: the relative duality gap, or without a dual bound the stationarity.
-    max_iter : int
-        Maximum number of search directions.
     checkpoint : path, optional
         File that keeps the state of a long fit, so that it can resume after being killed. Objects of your own need a
         ``repr`` that does not change from process to process.
@@ -74,17 +72,11 @@ class GMKLClassifier(Restartable, TaskWeightsClassifier):
     ----------
     weights_ : ndarray of shape (F,), or (T, F) with ``weights="per-class"`` and T binary tasks
         The parameters d.
-    dual_coef_ : ndarray of shape (T, n_support)
-        Signed dual coefficients of the T tasks.
     objective_, dual_gap_ : float, or ndarray of shape (T,)
         T(d) at the solution, and its absolute duality gap: nan where there is no dual bound.
     stationarity_ : float, or ndarray of shape (T,)
         Largest entry of the projected gradient, in units of the largest parameter and of J, or the relative duality
         gap of the SVM if that is larger.
-    converged_ : bool
-        Whether every duality gap reached ``tol``.
-    history_ : list of dict
-        Rows with problem, iteration, time, objective, gap, relative_gap, stationarity, weights.
 
     Examples
     --------

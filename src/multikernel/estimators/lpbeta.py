@@ -69,18 +69,12 @@ class LPBetaClassifier(ExpansionClassifier):
         Values for ``C="cv"``. Each starts from the solution of the one before.
     cv : int, splitter or iterable
         Folds that the held-out scores come from, as in scikit-learn. Every sample must be held out at least once.
-    class_weight : dict, "balanced" or None
-        Factor of the sample weights for each class.
     svm_tol : float
         Relative duality gap at which each SVM stops.
     tol : float
         Relative duality gap at which the linear program stops.
     max_iter : int
         Maximum number of linear programs: each adds margins that the one before violated.
-    max_time : float, optional
-        Time limit for the whole fit, in seconds. Kernels whose SVMs were not reached get no weight.
-    callback : callable, optional
-        Called with each row of ``history_`` as it is added; a true return value stops the linear programs.
 
     Attributes
     ----------
@@ -96,17 +90,11 @@ class LPBetaClassifier(ExpansionClassifier):
         Signed dual coefficients of each kernel's SVMs.
     kernel_intercepts_ : ndarray of shape (F, T)
         Biases of each kernel's SVMs.
-    intercept_ : ndarray of shape (T,)
-        Their weighted sum.
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient in any SVM.
     objective_, dual_gap_ : float
         Value of the linear program at ``weights_``, and the absolute duality gap that bounds its distance from the
         optimum. They say nothing of the SVMs, whose gaps are ``svm_gap_``.
     svm_gap_ : float
         Largest relative duality gap of the SVMs.
-    n_iter_ : int
-        Number of linear programs.
     converged_ : bool
         Whether the linear program reached ``tol``, with all kernels.
 

@@ -92,12 +92,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         Positions of labels with one class only, which are predicted constant.
     thresholds_ : ndarray of shape (T,)
         Scores above which a label is predicted.
-    dual_coef_ : ndarray of shape (T, n_support)
-        Signed dual coefficients; T is 1 for two classes, else M.
     objective_, dual_gap_ : float
         max_k or Σ_k of J_k at ``weights_``, and its distance from the best lower bound proved.
-    n_iter_ : int
-        Number of solutions judged.
 
     Notes
     -----

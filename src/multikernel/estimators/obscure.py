@@ -44,23 +44,11 @@ class GroupNormClassifier(AverageLossMachine, KernelClassifier):
     ----------
     cost : array of shape (M, M), optional
         Cost of answering ``classes_[r]`` (column) where ``classes_[y]`` (row) is right.
-    class_weight : dict, "balanced" or None
-        Factor of the sample weights for each class.
-    max_iter : int
-        Maximum number of epochs.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (M, n_support), (1, n_support) for two classes
         Signed dual coefficients; for two classes those of the difference of the two scores.
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient.
-    intercept_ : ndarray of shape (M,) or (1,)
-        Zero.
-    objective_, dual_gap_ : float
-        f(w), and the absolute duality gap that bounds its distance from the optimum.
-    n_iter_ : int
-        Number of epochs.
     """
 
     _: KW_ONLY
@@ -130,8 +118,6 @@ class ObscureClassifier(GroupNormClassifier):
         Which support vector goes when there are too many: the first to come, or that with the smallest coefficients.
         Samples met once, with equal weights, all have coefficients of one size; of those the one goes that the others
         classify with the widest margin [CKS03].
-    max_iter : int
-        Maximum number of epochs; of alternations for "sdca".
 
     Attributes
     ----------
@@ -140,8 +126,6 @@ class ObscureClassifier(GroupNormClassifier):
         optimum they are implied by the norms of w, ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``.
     objective_, dual_gap_ : float
         f(w), and the absolute duality gap that bounds its distance from the optimum. ``nan`` after ``partial_fit``.
-    n_iter_ : int
-        Number of epochs, or of alternations.
     history_ : list of dict
         Rows with iteration, time, objective, gap, relative_gap, weights; epoch, stage, radius (the bound R on ‖w*‖),
         step, nearness (the distance to the optimum, in units of R, that steps are made for), updates and mistakes for

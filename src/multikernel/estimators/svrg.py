@@ -62,21 +62,11 @@ class SmoothMKL(AverageLossMachine):
         would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
         steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic. "newton":
         Newton steps from the start, for up to some thousand samples.
-    max_iter : int
-        Maximum number of epochs; of iterations for "lbfgs" and "newton".
 
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
         Kernel weights d, so that scores are ``Σ_j d_j K_j alpha``.
-    support_ : ndarray of shape (n_support,)
-        Training samples with a coefficient.
-    objective_, dual_gap_ : float
-        g(w, d), and the absolute duality gap that bounds its distance from the optimum.
-    n_iter_ : int
-        Number of epochs and Newton steps.
-    history_ : list of dict
-        Rows with iteration, time, objective, gap, relative_gap, weights, epoch, and passes over the samples.
     """
 
     p: float = 1.5
@@ -234,12 +224,8 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
 
     Attributes
     ----------
-    weights_ : ndarray of shape (F,)
-        Kernel weights d, so that predictions are ``Σ_j d_j K_j alpha + b``.
     intercept_ : ndarray of shape (1,)
         The constant b.
-    dual_coef_ : ndarray of shape (1, n_support)
-        alpha of the support samples.
 
     Examples
     --------

@@ -14,8 +14,7 @@ from multikernel.problems.certificate import Certificate
 from multikernel.problems.primal import Matrix, PrimalProblem, Vector
 from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import LpBall
-from multikernel.runtime.blas import one_blas_thread
-from multikernel.runtime.threads import map_threads
+from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.svm.binary import UNIT
 from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
 

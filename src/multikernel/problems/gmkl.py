@@ -16,8 +16,8 @@ from multikernel.gram.combination import PRODUCT_ADVICE, one_kernel
 from multikernel.kernels.base import exponential
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.regularizers import Regularizer, dual_bound
-from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.threads import one_blas_thread
 from multikernel.svm.quadratic_program import KernelOperator, kernel_times
 
 Vector = NDArray[np.float64]

@@ -12,8 +12,7 @@ from multikernel.problems.certificate import Certificate
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
-from multikernel.runtime.blas import one_blas_thread
-from multikernel.runtime.threads import map_threads
+from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.quadratic_program import DenseOperator, KernelOperator, kernel_times
 

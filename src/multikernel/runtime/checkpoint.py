@@ -26,14 +26,7 @@ ROW = {"iteration", "time", "objective", "gap", "relative_gap", "weights"}
 class Checkpoint:
     """A file with the state of every problem of a fit: solutions, best solutions, their proofs, history, time spent.
 
-    Parameters
-    ----------
-    path : path
-        The file; it need not exist.
-    fingerprint : str
-        What the state belongs to. A file with another fingerprint is refused, not overwritten.
-    every : float
-        Seconds between writes.
+    A file with another ``fingerprint`` is refused, not overwritten. It is written ``every`` few seconds.
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str, every: float = 3.0):

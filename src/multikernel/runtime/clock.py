@@ -35,7 +35,6 @@ class Limit:
 
     @property
     def deadline(self) -> float:
-        """When time is up, on the clock of :func:`now`."""
         around = math.inf if self.around is None else self.around.deadline
         return max(min(self.ends, around), self.least)
 
@@ -72,9 +71,8 @@ def time_limit(seconds: float | None) -> Iterator[Limit]:
 def grace() -> Iterator[None]:
     """Give what is done inside at least ``GRACE`` seconds, however late it is; but not as many to each part of it."""
     around = _limit.get()
-    with (
-        contextlib.nullcontext() if around.least > -math.inf else _limited(Limit(around=around, least=now() + GRACE))
-    ):
+    granted = around if around.least > -math.inf else Limit(around=around, least=now() + GRACE)
+    with _limited(granted):
         yield
 
 

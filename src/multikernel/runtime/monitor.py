@@ -87,10 +87,9 @@ class Monitor:
         What judges solutions.
     tol : float
         Relative duality gap at which to stop; for a problem without a dual, the stationarity.
-    max_time : float, optional
-        Seconds after which to stop.
     on_record : callable, optional
         Called with each history row and the monitor; a true value stops the solver.
+
     Examples
     --------
     >>> import numpy as np
@@ -113,12 +112,9 @@ class Monitor:
         problem: Problem,
         tol: float = 1e-3,
         *,
-        max_time: float | None = None,
         on_record: Callable[[dict[str, Any], Monitor], bool | None] | None = None,
     ):
-        self.problem = problem
-        self.tol = tol
-        self.max_time = max_time
+        self.problem, self.tol = problem, tol
         self.history: list[dict[str, Any]] = []
         self.stopped = "iterations"
         self.notes: dict[str, Any] = {}  # what a solver wants to see in the next history row, such as its step size
@@ -143,10 +139,6 @@ class Monitor:
     def elapsed(self) -> float:
         """Seconds spent by the solver so far."""
         return self._elapsed + time.perf_counter() - self._started
-
-    def must_stop(self) -> bool:
-        """Whether time is up: for solvers that call too rarely to hear of it in time."""
-        return late() or (self.max_time is not None and self.elapsed >= self.max_time)
 
     def resume(
         self,
@@ -261,8 +253,6 @@ class Monitor:
             self.stopped = "stationary"
         elif asked:
             self.stopped = "callback" if self.stopped == "iterations" else self.stopped
-        elif self.max_time is not None and self._elapsed >= self.max_time:
-            self.stopped = "time"
         elif self._stalled():
             self.stopped = "rounding"
         else:

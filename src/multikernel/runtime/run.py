@@ -135,21 +135,11 @@ class Run:
         checkpoint: Checkpoint | None = None,
         patience: int | None = None,
     ) -> list[Result]:
-        """Solve every problem.
+        """Solve every problem, from the solutions in ``starts`` if there are any.
 
-        Parameters
-        ----------
-        problems : sequence of Problem
-            One per class or pair of classes, or one for all.
-        solver : callable
-            Takes a problem, its monitor, and where to start.
-        starts : sequence of (weights, alpha) or None
-            Solutions to continue from.
-        checkpoint : Checkpoint, optional
-            Where to keep the state: read at the start if the file is there, written every few seconds and after each
-            problem, removed at the end unless time ran out, or the fit was interrupted or failed.
-        patience : int, optional
-            Iterations, beside one per kernel, that may leave a gap as it is before its solver is stopped.
+        The checkpoint is read at the start if the file is there, written every few seconds and after each problem,
+        and removed at the end unless time ran out, or the fit was interrupted or failed. ``patience`` is how many
+        iterations, beside one per kernel, may leave a gap as it is before a solver is stopped.
         """
         self._checkpoint = checkpoint
         self._monitors = [Monitor(p, self.tol, on_record=self._watch(k)) for k, p in enumerate(problems)]
@@ -172,10 +162,8 @@ class Run:
                 results = [self._result(*pair) for pair in zip(self._monitors, problems)]
         self._close_checkpoint(results)
         for k, result in enumerate(results):
-            rounds, gap = result.n_iter, result.certificate.relative_gap
-            logger.info(
-                "%s, problem %d: %s after %d iterations, gap %.2g", self.title, k, result.stopped, rounds, gap
-            )
+            what = self.title, k, result.stopped, result.n_iter, result.certificate.relative_gap
+            logger.info("%s, problem %d: %s after %d iterations, gap %.2g", *what)
         self._warn(results)
         return results
 

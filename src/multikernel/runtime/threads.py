@@ -1,4 +1,4 @@
-"""Run compiled functions, which release the GIL, on all cores."""
+"""Compiled functions, which release the GIL, on all cores; BLAS on one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import joblib
+from threadpoolctl import ThreadpoolController
 
 from multikernel.runtime.clock import check
 
@@ -93,3 +95,22 @@ def over_rows(function: Callable[[int, int], Any], n_rows: int, *, work: float =
     n_ranges = max(4 * n_threads, int(min(work / MOST_AT_ONCE, 1000)))
     bounds = [n_rows * k // n_ranges for k in range(n_ranges + 1)]
     return map_threads(function, [(a, b) for a, b in pairwise(bounds) if a < b], n_threads)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    # finding the libraries takes milliseconds: once a process, after SciPy has loaded its own
+    import scipy.linalg.lapack  # noqa: F401
+
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Limit BLAS to one thread inside a ``with`` block: for factorisations that are small and many.
+
+    Handing each to several threads costs more than it saves, and a hundred times as much where the cores are busy
+    with something else (OpenBLAS threads wait for each other in a loop). The limit holds for the whole process. It
+    belongs to the first thread that sets it; in others the block does nothing, so whoever starts threads sets it
+    before.
+    """
+    return _blas().limit(limits=1, user_api="blas")

@@ -16,9 +16,8 @@ from multikernel.gram import GramStack
 from multikernel.problems.cutting_planes import solve_cone_program
 from multikernel.problems.fisher import FisherProblem, fisher_system
 from multikernel.problems.weight_sets import LpBall, lp_norm
-from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.threads import map_threads
+from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.silp import silp
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.lpbeta import MarginProblem
-from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.clock import check, left
 from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.threads import one_blas_thread
 
 # Constraints that a sample may add a round, its most violated first.
 RIVALS = 3

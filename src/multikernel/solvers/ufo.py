@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.obscure import GroupNormProblem
+from multikernel.runtime.clock import late
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
 from multikernel.solvers.obscure.obscure import as_columns, epochs_before, prove
@@ -72,7 +73,7 @@ def ufo(
     next_look = 1 << done.bit_length()  # the next power of two
     for epoch in range(done + 1, max_iter + 1):
         state.averaging(rng.permutation(n))
-        if epoch < min(next_look, max_iter) and not (monitor.must_stop() or monitor.overdue()):
+        if epoch < min(next_look, max_iter) and not (late() or monitor.overdue()):
             continue
         next_look = 2 * epoch if epoch >= next_look else next_look
         state.settle()

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.problems.certificate import Certificate
-from multikernel.runtime.blas import one_blas_thread
+from multikernel.runtime.threads import one_blas_thread
 from multikernel.svm.decomposition import Decomposition
 from multikernel.svm.quadratic_program import (
     BoxProblem,

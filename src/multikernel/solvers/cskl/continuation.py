@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from multikernel.gram.combination import CombinedKernel, WeightedSum
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
-from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.threads import one_blas_thread
 from multikernel.solvers.cskl.branch_and_bound import least_point
 from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
 from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature

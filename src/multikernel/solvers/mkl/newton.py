@@ -14,8 +14,8 @@ from multikernel.problems.certificate import Certificate
 from multikernel.problems.cutting_planes import CuttingPlaneModel, solve_cone_program
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import WeightSet
-from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.threads import one_blas_thread
 from multikernel.solvers.common.inner_tolerance import InnerTolerance
 from multikernel.solvers.common.subsample import rehearsed_start
 from multikernel.svm.cholesky import ridged_cholesky

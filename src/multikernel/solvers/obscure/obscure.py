@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
 from multikernel.problems.obscure import GroupNormProblem
-from multikernel.runtime.clock import OutOfTime, grace
+from multikernel.runtime.clock import OutOfTime, grace, late
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
 
@@ -98,7 +98,7 @@ def obscure(
         if state.updates == before:
             state.scale *= search.last().scale
         state.fix(problem.next_weights(state.weights, state.squares))
-        ends = epoch == max_iter or monitor.must_stop()
+        ends = epoch == max_iter or late()
         if ends or epoch >= search.next_look:
             search.look(epoch)
             if (ends or search.due(epoch)) and search.report(monitor, epoch, stage=2):
@@ -132,7 +132,7 @@ def pegasos(
     best, lengths, next_look, next_report = None, state.lengths(), epochs + 1, epochs + 1
     for epoch in range(epochs + 1, max_iter + 1):
         state.proximal(rng.permutation(n), np.inf, lengths)
-        ends = epoch == max_iter or monitor.must_stop()
+        ends = epoch == max_iter or late()
         if not ends and epoch < next_look:
             continue
         next_look = max(epoch + 1, int(GROWTH * epoch))

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.svrg import Matrix, SmoothProblem, as_matrix
-from multikernel.runtime.blas import one_blas_thread
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.threads import map_threads
+from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.svrg.iterate import Direction, Iterate
 from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
