@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import TrainingData, finite
+from multikernel.estimators.base import TrainingData
 from multikernel.estimators.classifier import KernelClassifier, KnownScores
 from multikernel.estimators.inputs import cut_fold, folds_of
 from multikernel.estimators.parameters import CrossValidated, Restartable, Resumable, estimator
@@ -155,7 +155,10 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         ----------
         X : as for ``transform``
         """
-        return finite(_decisions(self._project(X), self.centroids_))
+        return super().decision_function(X)
+
+    def _task_scores(self, X: Any) -> NDArray[np.float64]:
+        return _decisions(self._project(X), self.centroids_).reshape(-1, len(self.dual_coef_))
 
     def _contributions(self, X: Any) -> NDArray[np.float64]:
         shares = super()._contributions(X)

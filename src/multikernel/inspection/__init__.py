@@ -1,4 +1,4 @@
-"""Looking at fitted models."""
+"""Looking at fitted models: which views matter, how stable weights are, what decisions are made of."""
 
 from multikernel.inspection.displays import (
     ConvergenceDisplay,
@@ -7,11 +7,20 @@ from multikernel.inspection.displays import (
     SparsityPathDisplay,
     WeightPathDisplay,
 )
+from multikernel.inspection.evidence import DecisionDisplay, ViewImportanceDisplay, WeightStabilityDisplay
+from multikernel.inspection.importance import explain, view_importance
+from multikernel.inspection.stability import weight_stability
 
 __all__ = [
     "ConvergenceDisplay",
+    "DecisionDisplay",
     "GridScoresDisplay",
     "KernelWeightsDisplay",
     "SparsityPathDisplay",
+    "ViewImportanceDisplay",
     "WeightPathDisplay",
+    "WeightStabilityDisplay",
+    "explain",
+    "view_importance",
+    "weight_stability",
 ]

@@ -1,0 +1,288 @@
+"""Which views matter: importance by permutation or by refitting, with p-values; and what a decision is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.stats import t as student
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.metaestimators import _safe_split
+
+from multikernel.gram import GramStack
+from multikernel.inspection.views import Parts, Views, at_the_end, final_model, find_views, start_from
+
+# Random orders behind a p-value: enough to tell 0.05; scoring an order costs a millisecond.
+ORDERS = 99
+# Share of the samples that a refit is scored on.
+HELD_OUT = 0.25
+
+
+def view_importance(
+    model: Any,
+    X: Any,
+    y: Any,
+    views: Any = None,
+    method: str = "permute",
+    n_repeats: int = 10,
+    scoring: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> Bunch:
+    """How much worse a model scores when a view tells it nothing.
+
+    - ``method="permute"``: a view's kernels see the samples in a random order, all kernels of the view in the same.
+      Nothing is fitted or evaluated again: what each kernel adds to the scores is permuted. Give held-out samples; on
+      training samples even noise looks important. Of two views that tell the same, each keeps what the model gave it.
+    - ``method="refit"``: the model is fitted with and without the view on random three quarters of the samples, and
+      scored on the rest. Of two views that tell the same, neither is missed.
+
+    The p-values of "permute" are those of a permutation test: the share of 99 random orders that score as well as the
+    true one, or Student's t where none does. For a view that is independent of the labels and of the other views they
+    are exact, however the model was fitted. Those of "refit" are of Student's t with the variance corrected for
+    overlapping training sets [NB03].
+
+    Parameters
+    ----------
+    model : fitted estimator of this library, a pipeline that ends in one, or a search over them
+    X, y : as for ``score``
+        For "permute" samples the model has not seen; for "refit" those to split.
+    views : dict or sequence, optional
+        Kernels of each view, see :func:`~multikernel.inspection.views.find_views`; by default kernels on the same
+        columns are one view, and precomputed kernels are each their own.
+    method : {"permute", "refit"}
+    n_repeats : int
+        Random orders that the importances are of, or splits. P-values are of at least 99 orders.
+    scoring : str, callable or None
+        As in scikit-learn; None: the model's own ``score``.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Threads over views.
+
+    Returns
+    -------
+    result : Bunch
+        ``importances`` (V, n_repeats), their ``importances_mean`` and ``importances_std`` (V,); ``p_values`` (V,), by
+        Holm's correction for the number of views, and ``p_values_uncorrected``; ``names`` of the views; the score
+        ``baseline``, (n_repeats,) for "refit".
+
+    References
+    ----------
+    .. [NB03] Nadeau & Bengio, "Inference for the generalization error", Machine Learning 52, 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel import MKLClassifier
+    >>> from multikernel.inspection import view_importance
+    >>> from multikernel.kernels import RBF
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 4)), np.arange(200) % 2
+    >>> X[:, :2] += y[:, None]  # the first two columns know the label
+    >>> model = MKLClassifier([RBF(columns=[0, 1]), RBF(columns=[2, 3])]).fit(X[:100], y[:100])
+    >>> result = view_importance(model, X[100:], y[100:], views=["useful", "noise"], random_state=0)
+    >>> dict(zip(result.names, (result.p_values < 0.05).tolist()))
+    {'useful': True, 'noise': False}
+    """
+    if method not in ("permute", "refit"):
+        raise ValueError(f"method={method!r} is not known: use 'permute' or 'refit'.")
+    if n_repeats < 1:
+        raise ValueError(f"n_repeats={n_repeats!r} must be at least 1.")
+    final, given = final_model(model, X)
+    found = find_views(final, views)
+    rng = check_random_state(random_state)
+    if method == "permute":
+        baseline, importances, p = _by_permuting(final, given, y, found, n_repeats, scoring, rng, n_jobs)
+    else:
+        baseline, importances, p = _by_refitting(model, X, y, found, n_repeats, scoring, rng, n_jobs)
+    return Bunch(
+        importances=importances,
+        importances_mean=importances.mean(axis=1),
+        importances_std=importances.std(axis=1),
+        names=np.array(list(found), dtype=object),
+        p_values=holm(p),
+        p_values_uncorrected=p,
+        baseline=baseline,
+        method=method,
+    )
+
+
+def _by_permuting(
+    model: Any, X: Any, y: Any, views: Views, n_repeats: int, scoring: Any, rng: Any, n_jobs: int | None
+) -> tuple[Any, NDArray, NDArray]:
+    scorer, parts = check_scoring(model, scoring), Parts(model, X)
+    baseline = float(scorer(parts.permuted(np.zeros(0, dtype=np.intp)), X, y))
+    n_orders = max(n_repeats, ORDERS)
+
+    def of_view(kernels: NDArray, seed: int) -> tuple[NDArray, float]:
+        if parts.silent(kernels):
+            return np.zeros(n_repeats), 1.0
+        orders = np.random.default_rng(seed)
+        changed = (parts.permuted(kernels, orders.permutation(len(parts))) for _ in range(n_orders))
+        scores = np.array([scorer(stand_in, X, y) for stand_in in changed])
+        return baseline - scores[:n_repeats], permutation_p_value(scores, baseline)
+
+    seeds = rng.randint(np.iinfo(np.int32).max, size=len(views))
+    rows = Parallel(n_jobs, prefer="threads")(delayed(of_view)(*pair) for pair in zip(views.values(), seeds))
+    return baseline, np.array([row for row, _ in rows]), np.array([p for _, p in rows])
+
+
+def permutation_p_value(scores: NDArray[np.float64], baseline: float) -> float:
+    """The chance of a score like ``baseline`` among those of random orders.
+
+    It is (g + 1) / (R + 1) if g of R are as good. If none is, it is the chance that Student's t gives a new draw of
+    being as good, where that is smaller.
+    """
+    n = len(scores)
+    exact = (1 + np.count_nonzero(scores >= baseline - 1e-12 * abs(baseline))) / (n + 1)
+    spread = scores.std(ddof=1) * np.sqrt(1.0 + 1.0 / n)
+    if exact > 1.0 / (n + 1) or spread == 0.0:
+        return float(exact)
+    return float(min(exact, student.sf((baseline - scores.mean()) / spread, n - 1)))
+
+
+def _by_refitting(
+    model: Any, X: Any, y: Any, views: Views, n_repeats: int, scoring: Any, rng: Any, n_jobs: int | None
+) -> tuple[Any, NDArray, NDArray]:
+    if n_repeats < 2:
+        raise ValueError('method="refit" needs n_repeats of at least 2: p-values come from the spread over splits.')
+    if len(views) < 2:
+        raise ValueError(
+            f'the model has one view, {next(iter(views))!r}: nothing is left without it. Use method="permute".'
+        )
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    scorer, labels = check_scoring(model, scoring), np.asarray(y)
+    splitter = StratifiedShuffleSplit if is_classifier(model) and labels.ndim == 1 else ShuffleSplit
+    splits = splitter(n_repeats, test_size=HELD_OUT, random_state=rng).split(np.zeros(len(labels)), labels)
+    n_kernels = len(final_model(model)[0].kernel_names_)
+
+    def of_split(train: NDArray, test: NDArray) -> list[float]:
+        (X_train, y_train), (X_test, y_test) = _safe_split(model, X, y, train), _safe_split(model, X, y, test, train)
+        whole = clone(model).fit(X_train, y_train)
+        scores = [scorer(whole, X_test, y_test)]
+        for kernels in views.values():
+            kept = np.setdiff1d(np.arange(n_kernels), kernels)
+            rest = without(whole, kept)
+            scores.append(
+                scorer(rest.fit(kernels_of(rest, X_train, kept), y_train), kernels_of(rest, X_test, kept), y_test)
+            )
+        return scores
+
+    table = np.array(Parallel(n_jobs, prefer="threads")(delayed(of_split)(*split) for split in splits)).T
+    importances = table[0] - table[1:]
+    spread = importances.std(axis=1, ddof=1) * np.sqrt(1.0 / n_repeats + HELD_OUT / (1.0 - HELD_OUT))
+    mean = importances.mean(axis=1)
+    p = student.sf(mean / np.where(spread > 0.0, spread, 1.0), n_repeats - 1)
+    alike = np.where(mean > 0.0, 0.5**n_repeats, 1.0)  # all splits agree: as likely as tails every time
+    return table[0], importances, np.where(spread > 0.0, p, alike)
+
+
+def without(model: Any, kept: NDArray[np.intp]) -> Any:
+    """An unfitted model on some of the kernels of a fitted one, which starts from its solution if it can."""
+    rest = clone(model)
+    new, old = (at_the_end(m) for m in (rest, model))
+    if isinstance(old.kernels, str):  # X holds the kernels
+        pass
+    elif old.kernels is None:
+        new.set_params(kernels=[clone_kernel(old._family.kernels[k]) for k in kept])
+    else:
+        new.set_params(kernels=[clone_kernel(list(old.kernels)[k]) for k in kept])
+    start_from(new, old, kernels=kept)
+    return rest
+
+
+def clone_kernel(kernel: Any) -> Any:
+    """A kernel with the same parameters, not fitted."""
+    return clone(kernel, safe=False)
+
+
+def kernels_of(model: Any, X: Any, kept: NDArray[np.intp]) -> Any:
+    """X with some of its kernels, where it holds kernels; else X."""
+    if not isinstance(at_the_end(model).kernels, str):
+        return X
+    return X.take(kernels=kept) if isinstance(X, GramStack) else X[:, :, kept]
+
+
+def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Holm's correction: the p-values that keep the chance of any false discovery at their level.
+
+    Examples
+    --------
+    >>> holm(np.array([0.01, 0.04, 0.03]))
+    array([0.03, 0.06, 0.06])
+    """
+    order = np.argsort(p, kind="stable")
+    corrected = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    out = np.empty(len(p))
+    out[order] = np.minimum(corrected, 1.0)
+    return out
+
+
+def explain(model: Any, X: Any, views: Any = None) -> Any:
+    """What each view adds to each decision.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library, or a pipeline that ends in one
+    X : as for ``predict``
+    views : dict or sequence, optional
+        As for :func:`view_importance`.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        Columns sample (the index of a data frame X, else its position), class, view and contribution. The
+        contributions of a sample and class, that of the view "(intercept)" among them, add up to the decision
+        function; for two classes that is the score of ``classes_[1]``, for ``multi_class="ovo"`` those of pairs
+        "a over b", for regression the prediction.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import MKLClassifier
+    >>> from multikernel.inspection import explain
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MKLClassifier().fit(X, y)
+    >>> table = explain(model, X[:2], views=["linear", "rbf", "rbf", "rbf"])
+    >>> list(table.columns), sorted(set(table["view"]))
+    (['sample', 'class', 'view', 'contribution'], ['(intercept)', 'linear', 'rbf'])
+    >>> sums = table.groupby(["sample", "class"])["contribution"].sum().unstack()
+    >>> bool(abs(sums - model.decision_function(X[:2])).to_numpy().max() < 1e-9)
+    True
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ImportError("explain returns a data frame: pip install 'multikernel[tables]'") from None
+    samples = X.index if isinstance(X, pd.DataFrame) else None
+    final, given = final_model(model, X)
+    if not hasattr(final, "kernel_contributions"):
+        raise TypeError(f"{type(final).__name__} multiplies kernels here, so decisions are no sums over views.")
+    parts, found = Parts(final, given), find_views(final, views)
+    m, _, n_tasks = parts.of_kernels.shape
+    shares = [parts.of_kernels[:, kernels].sum(axis=1) for kernels in found.values()]
+    table = np.stack([*shares, np.broadcast_to(final.intercept_, (m, n_tasks))], axis=2)
+    index = pd.MultiIndex.from_product(
+        [range(m) if samples is None else samples, task_names(final, n_tasks), [*found, "(intercept)"]],
+        names=["sample", "class", "view"],
+    )
+    return pd.DataFrame({"contribution": table.reshape(-1)}, index=index).reset_index()
+
+
+def task_names(model: Any, n_tasks: int) -> list[Any]:
+    """What the columns of scores are about: classes, labels, pairs of classes, or the prediction."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return ["prediction"] if n_tasks == 1 else list(range(n_tasks))
+    if n_tasks == len(classes):
+        return list(classes)
+    if n_tasks == 1 and len(classes) == 2:
+        return [classes[1]]
+    pairs = [(a, b) for k, a in enumerate(classes) for b in classes[k + 1 :]]
+    return [f"{a} over {b}" for a, b in pairs] if n_tasks == len(pairs) else list(range(n_tasks))

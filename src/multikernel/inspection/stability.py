@@ -1,0 +1,130 @@
+"""How sure kernel weights are: the weights of fits to random halves of the samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.metaestimators import _safe_split
+
+from multikernel.inspection.views import at_the_end, final_model, start_from
+
+
+def weight_stability(
+    model: Any,
+    X: Any,
+    y: Any,
+    n_resamples: int = 50,
+    *,
+    threshold: float | None = None,
+    level: float = 0.95,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> Bunch:
+    """Weights of a model refitted to random halves of the samples, and how often each kernel is selected.
+
+    Halves come in pairs that complement each other [SS13]. A kernel is selected by a fit if its share of the weights
+    is above ``threshold``. Where a fit selects q kernels on average, at most q² / ((2π - 1) F) kernels that are noise
+    are expected to reach a frequency of π [MB10]; ``false_selections`` is that bound, with each kernel's frequency
+    as π.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library, or a pipeline that ends in one
+        What to refit; it stays as it is.
+    X, y : as for ``fit``
+    n_resamples : int
+        Number of halves, even.
+    threshold : float, optional
+        Share of the weights from which a kernel counts as selected. By default 1e-8 of the largest where the fitted
+        model has weights of zero, else 1/F, the share of a kernel under equal weights.
+    level : float
+        Of the intervals.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Threads over halves.
+
+    Returns
+    -------
+    result : Bunch
+        ``weights`` (R, F), each row the shares of one fit; ``frequencies`` (F,); ``intervals`` (F, 2), quantiles of
+        the shares; ``false_selections`` (F,), inf where a frequency is at most ½; ``agreement``, the mean correlation
+        of the weights of two halves of a pair; ``names`` (F,); ``threshold``.
+
+    References
+    ----------
+    .. [MB10] Meinshausen & Bühlmann, "Stability selection", JRSS B 72, 2010.
+    .. [SS13] Shah & Samworth, "Variable selection with error control", JRSS B 75, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel import MKLClassifier
+    >>> from multikernel.inspection import weight_stability
+    >>> from multikernel.kernels import RBF
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(120, 3)), np.arange(120) % 2
+    >>> X[:, 0] += 2 * y
+    >>> model = MKLClassifier([RBF(columns=[j]) for j in range(3)]).fit(X, y)
+    >>> result = weight_stability(model, X, y, n_resamples=10, random_state=0)
+    >>> result.weights.shape, bool(result.frequencies[0] > result.frequencies[1:].max())
+    ((10, 3), True)
+    """
+    if n_resamples < 2 or n_resamples % 2:
+        raise ValueError(f"n_resamples={n_resamples!r} must be even and at least 2: halves come in pairs.")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level={level!r} must be between 0 and 1.")
+    final, _ = final_model(model)
+    labels = np.asarray(y)
+    splitter = StratifiedShuffleSplit if is_classifier(model) and labels.ndim == 1 else ShuffleSplit
+    rng = check_random_state(random_state)
+    pairs = splitter(n_resamples // 2, test_size=0.5, random_state=rng).split(np.zeros(len(labels)), labels)
+
+    def shares_of(half: NDArray) -> NDArray[np.float64]:
+        fitted = clone(model)
+        if final._n_train == len(labels):  # the fit to all samples is a start for half of them
+            start_from(at_the_end(fitted), final, samples=half)
+        return weight_shares(at_the_end(fitted.fit(*_safe_split(model, X, y, half))))
+
+    halves = [half for pair in pairs for half in pair]
+    weights = np.array(Parallel(n_jobs, prefer="threads")(delayed(shares_of)(half) for half in halves))
+    n_kernels = weights.shape[1]
+    if threshold is None:
+        sparse = (weight_shares(final) <= 1e-8).any()
+        threshold = 1e-8 if sparse else 1.0 / n_kernels
+    selected = weights > threshold
+    frequencies, per_fit = selected.mean(axis=0), selected.sum(axis=1).mean()
+    beyond_half = np.maximum(2.0 * frequencies - 1.0, 0.0)
+    bound = np.full(n_kernels, np.inf)
+    np.divide(per_fit**2 / n_kernels, beyond_half, out=bound, where=beyond_half > 0.0)
+    tail = 0.5 * (1.0 - level)
+    return Bunch(
+        weights=weights,
+        frequencies=frequencies,
+        intervals=np.quantile(weights, [tail, 1.0 - tail], axis=0).T,
+        false_selections=bound,
+        agreement=_agreement(weights),
+        names=np.array(final.kernel_names_, dtype=object),
+        threshold=threshold,
+    )
+
+
+def weight_shares(model: Any) -> NDArray[np.float64]:
+    """Kernel weights that add up to one, shape (F,): the mean over classes where they are per class."""
+    weights = np.abs(np.atleast_2d(model.weights_))
+    total = weights.sum(axis=1, keepdims=True)
+    return (weights / np.where(total > 0.0, total, 1.0)).mean(axis=0)
+
+
+def _agreement(weights: NDArray[np.float64]) -> float:
+    """Mean correlation between the weights of the two halves of a pair; 1 where both are equal for all kernels."""
+    centred = weights - weights.mean(axis=1, keepdims=True)
+    a, b = centred[::2], centred[1::2]
+    scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
+    same = np.all(np.isclose(weights[::2], weights[1::2]), axis=1)
+    return float(np.where(same, 1.0, (a * b).sum(axis=1) / np.where(scale > 0.0, scale, 1.0)).mean())

@@ -1,0 +1,159 @@
+"""Views of a model: kernels that look at the same columns are one source."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from multikernel.gram import DenseStack, GramStack
+
+Views = dict[str, NDArray[np.intp]]
+
+
+def find_views(model: Any, views: Any = None) -> Views:
+    """The kernels of each view: name to positions.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library
+    views : dict or sequence, optional
+        A dict of names to kernels, by name or position, or one label per kernel. By default kernels on the same
+        columns are one view, and precomputed kernels are each their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel import MKLClassifier
+    >>> from multikernel.kernels import join_views, kernel_grid
+    >>> rng = np.random.default_rng(0)
+    >>> X, columns = join_views({"rna": rng.normal(size=(20, 3)), "protein": rng.normal(size=(20, 2))})
+    >>> model = MKLClassifier(kernel_grid(columns)).fit(X, np.arange(20) % 2)
+    >>> find_views(model)
+    {'rna': array([0, 1, 2]), 'protein': array([3, 4, 5])}
+    """
+    names = [str(name) for name in model.kernel_names_]
+    if views is None:
+        return _by_columns(model, names)
+    if isinstance(views, Mapping):
+        found = {str(name): _positions(kernels, names, str(name)) for name, kernels in views.items()}
+    else:
+        labels = list(views)
+        if len(labels) != len(names):
+            raise ValueError(f"views has {len(labels)} labels for {len(names)} kernels: give one for each.")
+        found = {str(label): np.flatnonzero([other == label for other in labels]) for label in dict.fromkeys(labels)}
+    used = np.concatenate(list(found.values())) if found else np.zeros(0, dtype=np.intp)
+    if len(np.unique(used)) < len(used):
+        twice = names[int(np.bincount(used).argmax())]
+        raise ValueError(f"kernel {twice!r} is in two views: a kernel belongs to one.")
+    return found
+
+
+def _by_columns(model: Any, names: list[str]) -> Views:
+    kernels = getattr(model._family, "kernels", None)
+    if kernels is None:
+        return {name: np.array([k]) for k, name in enumerate(names)}
+    groups: dict[tuple, list[int]] = {}
+    for k, kernel in enumerate(kernels):
+        groups.setdefault(tuple(int(column) for column in kernel.columns_), []).append(k)
+    found: Views = {}
+    for members in groups.values():
+        name = names[members[0]].rpartition(" on ")[2]
+        found[name if name not in found else names[members[0]]] = np.array(members)
+    return found
+
+
+def _positions(kernels: Any, names: list[str], view: str) -> NDArray[np.intp]:
+    kernels = [kernels] if isinstance(kernels, (str, int, np.integer)) else list(kernels)
+    positions = []
+    for kernel in kernels:
+        if isinstance(kernel, str) and kernel not in names:
+            raise ValueError(f"view {view!r} names kernel {kernel!r}, which the model has not; see kernel_names_.")
+        position = names.index(kernel) if isinstance(kernel, str) else int(kernel)
+        if not 0 <= position < len(names):
+            raise ValueError(f"view {view!r} names kernel {position}, but the model has {len(names)} kernels.")
+        positions.append(position)
+    if not positions:
+        raise ValueError(f"view {view!r} has no kernels.")
+    return np.array(positions, dtype=np.intp)
+
+
+def final_model(model: Any, X: Any = None) -> tuple[Any, Any]:
+    """The fitted estimator at the end of pipelines and searches, and what it is given for X."""
+    check_is_fitted(model)
+    while not hasattr(model, "kernel_names_"):
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            X = model[:-1].transform(X) if X is not None and len(model.steps) > 1 else X
+            model = model.steps[-1][1]
+        else:
+            raise TypeError(
+                f"{type(model).__name__} is no estimator of this library, and no pipeline that ends in one."
+            )
+    return model, X
+
+
+def at_the_end(model: Any) -> Any:
+    """The last step of a pipeline, or the model itself."""
+    while hasattr(model, "steps"):
+        model = model.steps[-1][1]
+    return model
+
+
+def start_from(new: Any, old: Any, kernels: Any = slice(None), samples: Any = slice(None)) -> None:
+    """Have the next fit of ``new`` start from the solution of ``old``, on some of its kernels and samples."""
+    weights, alpha = old.weights_[..., kernels], np.zeros((len(old.dual_coef_), old._n_train))
+    if "warm_start" not in new.get_params(deep=False) or not (weights.max(axis=-1) > 0.0).all():
+        return
+    alpha[:, old.support_] = old.dual_coef_
+    alpha = alpha[:, samples]
+    new.set_params(warm_start=True)
+    new.weights_, new.support_, new._n_train = weights, np.flatnonzero(alpha.any(axis=0)), alpha.shape[1]
+    new.dual_coef_ = alpha[:, new.support_]
+
+
+class Parts:
+    """What each view adds to the scores of some samples, and the model's answers when views change.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : what its ``predict`` takes
+    """
+
+    def __init__(self, model: Any, X: Any):
+        self.model, self.X = model, X
+        self._stack: NDArray | None = None
+        if hasattr(model, "kernel_contributions"):
+            self.of_kernels = model._contributions(X)  # (m, F, T)
+            self.total = self.of_kernels.sum(axis=1) + model.intercept_
+        else:  # kernels that are multiplied: entries are kept instead
+            self._stack = model._test_stack(X).to_array()
+
+    def __len__(self) -> int:
+        return len(self.total) if self._stack is None else self._stack.shape[1]
+
+    def silent(self, kernels: Sequence[int] | NDArray) -> bool:
+        """Whether these kernels add nothing to any score."""
+        return self._stack is None and not self.of_kernels[:, kernels].any()
+
+    def permuted(self, kernels: NDArray, order: NDArray | None = None) -> Any:
+        """The model, as it answers for X when these kernels see the samples in another order."""
+        stand_in = copy.copy(self.model)
+        if self._stack is None:
+            own = self.of_kernels[:, kernels].sum(axis=1)
+            scores = self.total if order is None else self.total + (own[order] - own)
+            stand_in._task_scores = lambda X: scores
+        else:
+            entries = self._stack
+            if order is not None:
+                entries = entries.copy()
+                entries[kernels] = entries[kernels][:, order]
+            stack: GramStack = DenseStack(entries, names=list(self.model.kernel_names_), symmetric=False)
+            stand_in._test_stack = lambda X: stack
+        return stand_in
