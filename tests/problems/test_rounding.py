@@ -8,14 +8,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from mkl_problems import make_kernels
-from references import Ball, Capped, claim, products, svm_bracket
+from references import REAL, Ball, Capped, claim, margin_loss, norm, products, svm_bracket
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import CSKLClassifier, MKLClassifier
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.problems.certificate import Certificate
+from multikernel.problems.cgboost import ColumnProblem
+from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
+from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SquaredHinge
+from multikernel.problems.lpbeta import MarginProblem
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.rounding import Rounding
+from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor
@@ -250,3 +255,133 @@ def test_a_gap_below_the_resolution_counts_as_none():
     proof = Certificate(1e-17, -1e-17, resolution=1e-16)
     assert proof.gap > proof.relative_gap == 0.0
     assert replace(proof, resolution=0.0).relative_gap > 1.0
+
+
+# -- problems without SVMs -----------------------------------------------------------------------------------------
+
+
+def cancelling(K, rng, size=1e3):
+    """Coefficients (n, 1) that rank-one kernels map to next to nothing: scores are what rounding leaves."""
+    alpha = size * rng.normal(size=(K.shape[1], 1))
+    basis = np.linalg.qr(K[:, 0].T)[0]
+    return alpha - basis @ (basis.T @ alpha)
+
+
+def explicit(K):
+    """The same rank-one kernels as features."""
+    return LowRankStack([k[:, [0]] / np.sqrt(k[0, 0]) for k in K])
+
+
+def assert_bounds(values, certificates):
+    """Every exact value is within the claimed ones, and some only because rounding is counted in."""
+    needed = []
+    for (primal, dual), proof in zip(values, certificates):
+        assert proof.dual <= dual + 1e-16 * abs(primal)  # the library's 1/n is rounded
+        assert primal <= proof.primal
+        needed += [proof.primal - proof.rounding < primal, dual < proof.dual + proof.rounding]
+    assert any(needed)
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize("storage", [DenseStack, explicit])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("logistic", LogisticLoss),
+        ("squared_hinge", SquaredHinge),
+        ("smoothed_hinge", lambda y: SmoothedHinge(y, width=0.5)),
+    ],
+)
+def test_values_of_smooth_losses_hold_in_spite_of_rounding(name, make, storage, sharp):
+    lam, values, proofs = 1e-4, [], []
+    for seed in range(5):
+        K, y = rank_one(seed, 3)
+        signs, rng = np.where(y, 1.0, -1.0), np.random.default_rng(seed)
+        stack, loss, exact_loss = storage(K), make(signs), margin_loss(name, signs)
+        K = np.stack([f @ f.T for f in stack.row_features]) if storage is explicit else K
+        problem = SmoothProblem(stack, loss, lam, 1.5)
+        alpha, weights = cancelling(K, rng), problem.weight_set.weights(rng.uniform(size=3))
+        assert not sharp or problem.sharpen()
+        proofs.append(problem.certificate(weights, alpha))
+        images = features_of(stack, alpha) if storage is explicit else products(K, alpha)
+        scores = np.tensordot(weights.astype(REAL), images, 1)
+        primal = lam / 2 * (alpha * scores).sum() + exact_loss.value(scores)
+        points = loss.feasible(-loss.gradient(problem.rounded_scores(weights, alpha)[0])), loss.feasible(lam * alpha)
+        bounds = []
+        for dual in (point for point in points if point is not None):
+            images = features_of(stack, dual) if storage is explicit else products(K, dual)
+            forms = np.maximum((images * dual).sum(axis=(1, 2)), 0)
+            # the conjugate at a slope u is v·u − loss(v) where the loss has that slope
+            with np.errstate(divide="ignore", invalid="ignore"):  # slopes of infinite scores
+                places = np.clip(exact_loss.inverse(-dual.astype(REAL)), -100, 100)
+            places = np.where(np.isnan(places), -100 * np.sign(dual), places)
+            bounds.append(exact_loss.value(places) + (dual * places).sum() - norm(forms, 3) / (2 * lam))
+        values.append((primal, max(bounds)))
+    assert_bounds(values, proofs)
+
+
+def features_of(stack, alpha):
+    """``K_j alpha`` of kernels with one feature each, the sums correctly rounded."""
+    sums = products(np.stack([f.T for f in stack.row_features]), alpha)
+    return np.stack([f.astype(REAL) @ s for f, s in zip(stack.row_features, sums)])
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize("storage", [DenseStack, explicit])
+def test_values_of_fisher_discriminants_hold_in_spite_of_rounding(storage, sharp):
+    reg, values, proofs = 1e-3, [], []
+    for seed in range(5):
+        K, y = rank_one(seed, 3)
+        stack, rng = storage(K), np.random.default_rng(seed)
+        H = fisher_targets(y, 2)
+        problem = FisherProblem(fisher_system(stack, reg, 1 << 30), H, LpBall(1.5))
+        alpha, weights = cancelling(K, rng, 10.0), problem.weight_set.weights(rng.uniform(size=3))
+        assert not sharp or problem.sharpen()
+        proofs.append(problem.certificate(weights, alpha))
+        images = features_of(stack, alpha) if storage is explicit else products(K, alpha)
+        scores = np.tensordot(weights.astype(REAL), images, 1)
+        primal = ((H - scores) ** 2).sum() + reg * max((alpha * scores).sum(), 0)
+        form = norm(np.maximum((images * alpha).sum(axis=(1, 2)), 0), 3)
+        agreement = (H.astype(REAL) * alpha).sum()
+        values.append((primal, reg * agreement**2 / (reg * (alpha.astype(REAL) ** 2).sum() + form)))
+    assert_bounds(values, proofs)
+
+
+def test_values_of_the_margin_program_hold_in_spite_of_rounding():
+    values, proofs = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        scores, codes = 1e8 + rng.normal(size=(5, 30, 4)), np.arange(30) % 4
+        problem = MarginProblem(scores, codes, nu=0.3)
+        weights, prices = problem.members(rng.uniform(size=5)), problem.prices(rng.exponential(size=(30, 4)))
+        proofs.append(problem.certificate(weights, prices))
+        own = np.arange(30), codes
+        mixed = np.tensordot(weights.astype(REAL) / weights.astype(REAL).sum(), scores.astype(REAL), 1)
+        margins = mixed[own][:, None] - mixed
+        margins[own] = np.inf
+        smallest = margins.min(axis=1)
+        primal = min(problem.caps @ np.maximum(rho - smallest, 0) - rho for rho in smallest)
+        u = prices.astype(REAL) / prices.astype(REAL).sum()
+        gains = ((scores.astype(REAL)[:, own[0], codes][:, :, None] - scores) * u).sum(axis=(1, 2))
+        values.append((primal, -gains.max()))
+    assert_bounds(values, proofs)
+
+
+def test_values_of_kernel_columns_hold_in_spite_of_rounding():
+    values, proofs = [], []
+    for seed in range(5):
+        K, y = rank_one(seed, 2)
+        K, rng = 1e-4 * K, np.random.default_rng(seed)
+        svms = LabelSVMs(np.where(y, 1.0, -1.0)[:, None], 1e3)
+        problem = ColumnProblem(DenseStack(K), svms)
+        alpha = svms.repair(cancelling(K, rng, 10.0))
+        proofs.append(problem.certificate(np.ones(2), alpha))
+        columns = products(K, alpha)
+        scores = sum(k.astype(REAL) @ column for k, column in zip(K, columns))
+        bias = svms.intercept(scores.astype(float))
+        losses = np.maximum(1 - svms.signs * (scores + bias), 0).sum()
+        quadratic = (columns**2).sum() / 2
+        linear = REAL(np.abs(alpha).sum())
+        share = np.clip(linear / (2 * quadratic), 0, 1)
+        values.append((quadratic + 1e3 * losses, share * linear - share**2 * quadratic))
+    assert_bounds(values, proofs)

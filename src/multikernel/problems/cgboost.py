@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
 from multikernel.problems.certificate import Certificate
+from multikernel.svm.binary import UNIT
 from multikernel.svm.labels import LabelSVMs
 
 Array = NDArray[np.float64]
@@ -39,8 +42,9 @@ class ColumnProblem:
     >>> from multikernel.svm import LabelSVMs
     >>> stack = gram_stack(np.eye(2)[:, :, None])
     >>> problem = ColumnProblem(stack, LabelSVMs([[-1.0], [1.0]], C=10.0))
-    >>> problem.certificate(np.ones(1), np.array([[-1.0], [1.0]]))
-    Certificate(primal=1.0, dual=1.0, stationarity=nan)
+    >>> proof = problem.certificate(np.ones(1), np.array([[-1.0], [1.0]]))
+    >>> round(proof.primal, 12), round(proof.dual, 12)
+    (1.0, 1.0)
     """
 
     def __init__(self, stack: GramStack, inner: LabelSVMs):
@@ -92,13 +96,43 @@ class ColumnProblem:
 
         Any part of alpha between none and all of it is feasible too, so the best is taken, label by label.
         """
-        primal = self.inner.certificate(self.master(weights) @ alpha, alpha).primal
+        master = self.master(weights)
+        scores, n = master @ alpha, len(alpha)
+        # entries of a sum of squares are at most the product of the roots of its diagonal
+        roots = np.sqrt(master.diagonal())[:, None]
+        off = (2 * n + len(weights) + 8) * UNIT * roots * (roots.T @ np.abs(alpha))
+        primal, safe = (self.inner.certificate(scores, alpha, error).primal for error in (None, off))
         linear, quadratic = self.inner.linear(alpha), self.violations(alpha).sum(axis=0)
-        # min(linear / 2 quadratic, 1), without dividing by a form that is zero
-        share = np.clip(linear, 0.0, 2.0 * quadratic) / np.where(quadratic > 0.0, 2.0 * quadratic, 1.0)
-        share = np.where(quadratic > 0.0, share, linear > 0.0)
-        return Certificate(primal, float((share * linear - share**2 * quadratic).sum()))
+        lost = np.array([svm.linear_error(a) for svm, a in zip(self.inner.svms, alpha.T)])
+        dual, safe_dual = _best_share(linear, quadratic), _best_share(linear - lost, quadratic + self._off(alpha))
+        return Certificate(safe, safe_dual, rounding=safe - primal + dual - safe_dual)
+
+    def _off(self, alpha: NDArray) -> Array:
+        """What the violations of all kernels may be off by at a feasible alpha near the one given, shape (T,)."""
+        sizes, n = np.sqrt(2.0 * self.violations(alpha)), len(alpha)
+        shifts = np.array([svm.shortfall(a) for svm, a in zip(self.inner.svms, alpha.T)])
+        moved = self._row_norms.max(axis=1)[:, None] * shifts
+        moved = moved + (n + 4) * UNIT * np.linalg.norm(self._row_norms, axis=1)[:, None] * np.linalg.norm(
+            alpha, axis=0
+        )
+        return (moved * (sizes + 0.5 * moved) + (n + 4) * UNIT * sizes**2).sum(axis=0)
+
+    @cached_property
+    def _row_norms(self) -> Array:
+        """Norms of the rows of each kernel, shape (F, n)."""
+        norms = np.empty((self.stack.n_kernels, len(self.stack)))
+        for rows, block in self.stack.blocks():
+            norms[:, rows] = np.sqrt(np.einsum("fin,fin->fi", block, block, dtype=np.float64))
+        return norms
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> Array:
         """The biases with the least loss, shape (T,)."""
         return self.inner.intercept(self.master(weights) @ alpha)
+
+
+def _best_share(linear: Array, quadratic: Array) -> float:
+    """``max over t in [0, 1] of t linear - t² quadratic``, summed over labels."""
+    # min(linear / 2 quadratic, 1), without dividing by a form that is zero
+    share = np.clip(linear, 0.0, 2.0 * quadratic) / np.where(quadratic > 0.0, 2.0 * quadratic, 1.0)
+    share = np.where(quadratic > 0.0, share, linear > 0.0)
+    return float((share * linear - share**2 * quadratic).sum())

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.certificate import Certificate
+from multikernel.problems.losses.hinge import checked_weights
+from multikernel.svm.binary import UNIT
 from multikernel.svm.quadratic_program import weighted_quantile, with_sum
 
 Table = NDArray[np.float64]
@@ -45,8 +47,9 @@ class MarginProblem:
     >>> from multikernel.problems.lpbeta import MarginProblem
     >>> right, wrong = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([[-1.0, 1.0], [1.0, -1.0]])
     >>> problem = MarginProblem([right, wrong], [0, 1], nu=0.5)
-    >>> problem.certificate(np.array([1.0, 0.0]), np.array([[0.0, 0.5], [0.5, 0.0]]))
-    Certificate(primal=-2.0, dual=-2.0, stationarity=nan)
+    >>> proof = problem.certificate(np.array([1.0, 0.0]), np.array([[0.0, 0.5], [0.5, 0.0]]))
+    >>> round(proof.primal, 12), round(proof.dual, 12)
+    (-2.0, -2.0)
     """
 
     def __init__(
@@ -68,9 +71,7 @@ class MarginProblem:
                 f"scores have shape {self.scores.shape}, expected (F, {len(self.codes)}, M) with M ≥ 2 classes."
             )
         self.n_kernels, self.n_samples, self.n_classes = self.scores.shape
-        weight = np.ones(self.n_samples) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if not weight.sum() > 0.0:
-            raise ValueError("all sample weights are zero: at least one sample must count.")
+        weight = checked_weights(sample_weight, self.n_samples)
         self.caps = weight / (self.nu * weight.sum())  # bounds on a sample's prices, and the price of its ξ
         self.scale = float(np.abs(self.scores).max(initial=0.0))
 
@@ -90,7 +91,7 @@ class MarginProblem:
 
     def margins(self, weights: NDArray) -> Table:
         """Score of the right class less that of each other, shape (n, M); infinite at the right class."""
-        mixed = np.tensordot(weights, self.scores, axes=1) if self.shared else _by_class(weights, self.scores)
+        mixed = np.einsum("f,fnr->nr" if self.shared else "rf,fnr->nr", weights, self.scores, optimize=True)
         samples = np.arange(self.n_samples)
         margins = mixed[samples, self.codes][:, None] - mixed
         margins[samples, self.codes] = np.inf
@@ -117,19 +118,19 @@ class MarginProblem:
 
         ``weights`` have shape (F,), or (M, F) for a row a class, ``prices`` (n, M).
         """
+        n, unit = self.n_samples, UNIT * self.scale
         smallest = self.margins(self.members(weights)).min(axis=1)
         rho = weighted_quantile(smallest, self.caps, 1.0)
         primal = float(self.caps @ np.maximum(rho - smallest, 0.0)) - rho
+        off = 2 * (self.n_kernels + 4) * unit  # of a margin; weights sum to one, and so do prices but for rounding
+        below = float(self.caps[smallest <= rho + off].sum())
+        primal_off = below * off + (n + 8) * UNIT * (primal + 2.0 * abs(rho))
         prices = self.prices(prices)
         signed = -prices
         signed[np.arange(self.n_samples), self.codes] = prices.sum(axis=1)
         gains = np.einsum("fnr,nr->rf", self.scores, signed, optimize=True)
         dual = -float(gains.sum(axis=0).max() if self.shared else gains.max(axis=1).sum())
+        dual_off = 2 * (n * self.n_classes + n + 8) * unit
+        rounding = primal_off + dual_off
         # an optimum of zero has no small relative gap: what is rounding of the scores counts as nothing
-        rounding = 64 * np.finfo(float).eps * self.scale
-        return Certificate(primal, primal if abs(primal - dual) <= rounding else dual)
-
-
-def _by_class(weights: NDArray, scores: Table) -> Table:
-    """Σ_j weights[r, j] scores[j, :, r], shape (n, M)."""
-    return np.einsum("rf,fnr->nr", weights, scores, optimize=True)
+        return Certificate(primal + primal_off, dual - dual_off, rounding=rounding, resolution=rounding + 128 * unit)
