@@ -63,13 +63,10 @@ class ApproximateKernel(Kernel):
             inner = as_kernel(inner)
         if inner.pairwise or not inner.psd:
             raise ValueError(
-                f"kernel {self.label!r}: {inner!r} cannot be approximated; it must be a positive semi-definite "
-                "function of features."
+                f"{inner!r} cannot be approximated; it must be a positive semi-definite function of features."
             )
         if self.columns is not None and inner.columns is not None:
-            raise ValueError(
-                f"kernel {self.label!r}: give columns to {type(self).__name__} or to its kernel, not both."
-            )
+            raise ValueError(f"give columns to {type(self).__name__} or to its kernel, not both.")
         columns = inner.columns if self.columns is None else self.columns
         self._set_columns(resolve_columns(columns, training.X, training.feature_names), training)
         # the inner kernel sees the selected columns only, so that landmarks need no others
@@ -80,9 +77,9 @@ class ApproximateKernel(Kernel):
 
     def _check_parameters(self) -> None:
         if self.error is not None and not 0 < self.error < 1:
-            raise ValueError(f"kernel {self.label!r}: error={self.error!r} must lie between 0 and 1.")
+            raise ValueError(f"error={self.error!r} must lie between 0 and 1.")
         if self.error is None and self.rank < 1:
-            raise ValueError(f"kernel {self.label!r}: rank={self.rank!r} must be at least 1.")
+            raise ValueError(f"rank={self.rank!r} must be at least 1.")
 
     def features(self, X: Any) -> np.ndarray:
         """φ of each row of X (all columns of the training data), shape (n, rank_)."""
@@ -166,9 +163,7 @@ class Nystroem(ApproximateKernel):
         self._check_parameters()
         choices = {"uniform": _uniform, "kmeans": _kmeans, "leverage": self._by_leverage}
         if self.landmarks not in choices:
-            raise ValueError(
-                f"kernel {self.label!r}: landmarks={self.landmarks!r} must be one of {', '.join(choices)}."
-            )
+            raise ValueError(f"landmarks={self.landmarks!r} must be one of {', '.join(choices)}.")
         X = self._selected(training.X)
         own = len(self.columns_) if isinstance(self.kernel_, ExplicitKernel) else np.inf
         if self.error is None and own <= self.rank:
@@ -286,7 +281,7 @@ class RandomFourier(ApproximateKernel):
         self._check_parameters()
         if not isinstance(self.kernel_, RBF | Laplacian):
             raise TypeError(
-                f"kernel {self.label!r}: random Fourier features exist for RBF and Laplacian kernels, not for "
+                "random Fourier features exist for RBF and Laplacian kernels, not for "
                 f"{type(self.kernel_).__name__}. Use Nystroem."
             )
         X = self._selected(training.X)

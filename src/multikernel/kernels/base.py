@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from multikernel.io.state import COUNT, POSITIVE, attributes, labels, optional, positions, text
+from multikernel.io.state import COUNT, POSITIVE, Maybe, attributes, labels, optional, positions, text
 from multikernel.kernels.columns import describe, resolve_columns
 from multikernel.kernels.quantities import PreparedRows, Quantity, TrainingSet
 from multikernel.runtime.threads import over_rows
@@ -94,20 +95,25 @@ class Kernel(BaseEstimator):
         return self._fit(TrainingSet(X, feature_names))
 
     def _fit(self, training: TrainingSet) -> Kernel:
-        self._fit_columns(training)
-        self._fit_parameters(training)
+        with self._named_in_errors():
+            self._fit_columns(training)
+            self._fit_parameters(training)
         return self
+
+    @contextlib.contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError, IndexError) as error:
+            raise type(error)(f"kernel {self.label!r}: {error}") from None
 
     def _fit_columns(self, training: TrainingSet) -> None:
         if len(training.X.shape) != 2:
             raise ValueError(
-                f"kernel {self.label!r} needs features of shape (n, d), but X has shape {training.X.shape}. "
-                'For matrices of distances use FromDistance, for kernel matrices "precomputed".'
+                f"it needs features of shape (n, d), but X has shape {training.X.shape}. For matrices of distances "
+                'use FromDistance, for kernel matrices "precomputed".'
             )
-        try:
-            self._set_columns(resolve_columns(self.columns, training.X, training.feature_names), training)
-        except (ValueError, TypeError, IndexError) as error:
-            raise type(error)(f"kernel {self.label!r}: {error}") from None
+        self._set_columns(resolve_columns(self.columns, training.X, training.feature_names), training)
 
     def _set_columns(self, columns: np.ndarray, training: TrainingSet) -> None:
         names = training.feature_names
@@ -189,19 +195,27 @@ def _frozen(value: Any) -> Any:
 
 
 class DistanceKernel(Kernel):
-    """exp(−d(x, z) / bandwidth) for a distance d."""
+    """exp(−d(x, z) / bandwidth) for a distance d; the quantity itself where there is no bandwidth."""
 
     bandwidth: Any
-    _state = attributes(bandwidth_=POSITIVE)
+    _state = attributes(bandwidth_=Maybe(POSITIVE))
+
+    def _has_bandwidth(self) -> bool:
+        return True
+
+    def _check_loaded(self) -> None:
+        if self._has_bandwidth() and not hasattr(self, "bandwidth_"):
+            raise ValueError("bandwidth_ is missing")
 
     def _fit_parameters(self, training: TrainingSet) -> None:
-        try:
+        if self._has_bandwidth():
             self.bandwidth_ = fitted_bandwidth(self.bandwidth, training, self._quantity())
-        except (ValueError, TypeError) as error:
-            raise type(error)(f"kernel {self.label!r}: {error}") from None
 
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        exponential(values, self.bandwidth_, out)
+        if self._has_bandwidth():
+            exponential(values, self.bandwidth_, out)
+        else:
+            super()._apply(values, out)
 
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return np.ones(len(X))

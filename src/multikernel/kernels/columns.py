@@ -59,30 +59,24 @@ def resolve_columns(columns: Any, X: Any, feature_names: Sequence[str] | None = 
     >>> resolve_columns(["d", "a"], X, feature_names=["a", "b", "c", "d"])
     array([3, 0])
     """
-    if callable(columns):
-        columns = columns(X)
+    columns = columns(X) if callable(columns) else columns
     n_features = X.shape[1]
     names = list(feature_names) if feature_names is not None else names_of(X)
     if columns is None:
         return np.arange(n_features)
-    if isinstance(columns, str):
-        columns = [columns]
-    if isinstance(columns, slice):
-        selected = _from_slice(columns, n_features, names)
-    else:
-        selected = _from_sequence(columns, n_features, names)
+    select = _from_slice if isinstance(columns, slice) else _from_sequence
+    selected = select(columns, n_features, names)
     if selected.size == 0:
         raise ValueError(f"columns={columns!r} selects none of the {n_features} columns; a kernel needs one.")
     return selected
 
 
 def _from_slice(columns: slice, n_features: int, names: list[str] | None) -> np.ndarray:
-    start, stop = columns.start, columns.stop
-    if isinstance(start, str):
-        start = int(_positions_of([start], names)[0])
-    if isinstance(stop, str):
-        stop = int(_positions_of([stop], names)[0]) + 1  # the end of a slice of names belongs to it
-    return np.arange(n_features)[slice(start, stop, columns.step)]
+    ends: list[Any] = [columns.start, columns.stop]
+    for k, end in enumerate(ends):
+        if isinstance(end, str):
+            ends[k] = int(_positions_of([end], names)[0]) + k  # the end of a slice of names belongs to it
+    return np.arange(n_features)[slice(ends[0], ends[1], columns.step)]
 
 
 def _from_sequence(columns: Any, n_features: int, names: list[str] | None) -> np.ndarray:
@@ -120,46 +114,29 @@ def _positions_of(wanted: list[str], names: list[str] | None) -> np.ndarray:
     missing = [name for name in wanted if name not in position]
     if missing:
         others = f" nor {len(missing) - 1} more of the {len(wanted)} that were chosen" if len(missing) > 1 else ""
-        raise ValueError(
-            f"X has no column named {missing[0]!r}{others}{_near(missing[0], names)}. It has {len(names)} columns."
-        )
+        near = difflib.get_close_matches(missing[0], names, n=3)
+        hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+        raise ValueError(f"X has no column named {missing[0]!r}{others}{hint}. It has {len(names)} columns.")
     return np.array([position[name] for name in wanted], np.intp)
-
-
-def _near(name: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=3)
-    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
 
 def take_columns(X: Any, columns: np.ndarray, dtype: Any = None) -> Any:
     """The selected columns as a C-contiguous float array, or CSR where X is sparse; no copy where none is needed."""
-    contiguous = _as_slice(columns)
-    if sparse.issparse(X):
-        everything = contiguous == slice(0, X.shape[1])
-        selected = X if everything else X[:, columns]
-        return selected.astype(dtype or _float_type(selected.dtype), copy=False)
+    contiguous = bool((np.diff(columns) == 1).all())  # a slice needs no copy
     if hasattr(X, "iloc"):
         selected = X.iloc[:, columns].to_numpy()
     elif is_frame(X):
         selected = X[:, columns.tolist()].to_numpy()
     else:
-        selected = X[:, columns if contiguous is None else contiguous]
+        chosen = slice(int(columns[0]), int(columns[-1]) + 1) if contiguous else columns
+        selected = X if contiguous and len(columns) == X.shape[1] else X[:, chosen]
+    dtype = dtype or (np.float32 if selected.dtype == np.float32 else np.float64)
+    if sparse.issparse(selected):
+        return selected.astype(dtype, copy=False)
     try:
-        return np.ascontiguousarray(selected, dtype=dtype or _float_type(selected.dtype))
+        return np.ascontiguousarray(selected, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise TypeError(f"The selected columns {describe(columns.tolist())} are not all numbers: {error}") from None
-
-
-def _as_slice(columns: np.ndarray) -> slice | None:
-    """The slice of step one that equals the index array, if there is one (slices need no copy)."""
-    first, last = int(columns[0]), int(columns[-1])
-    if last - first + 1 == len(columns) and (np.diff(columns) == 1).all():
-        return slice(first, last + 1)
-    return None
-
-
-def _float_type(dtype: Any) -> Any:
-    return np.float32 if dtype == np.float32 else np.float64
 
 
 def take_rows(X: Any, rows: Any) -> Any:
@@ -182,7 +159,8 @@ def describe(columns: Any) -> str:
         return "columns " + ":".join("" if part is None else str(part) for part in parts)
     if callable(columns):
         return getattr(columns, "__name__", type(columns).__name__)
-    entries = [str(entry) for entry in np.atleast_1d(np.asarray(columns)).tolist()]
-    shown = entries if len(entries) <= 3 else [*entries[:2], "… " + entries[-1]]
-    named = isinstance(np.atleast_1d(np.asarray(columns)).tolist()[0], str) if entries else False
+    entries = np.atleast_1d(np.asarray(columns)).tolist()
+    shown = [str(entry) for entry in entries]
+    shown = shown if len(shown) <= 3 else [*shown[:2], "… " + shown[-1]]
+    named = bool(entries) and isinstance(entries[0], str)
     return ("" if named else "columns " if len(entries) > 1 else "column ") + ", ".join(shown)

@@ -54,13 +54,16 @@ class InnerProductKernel(Kernel):
             variance = column_variance(self._inner(), training.prepared)
             return 1.0 / (len(self.columns_) * variance) if variance > 0 else 1.0
         if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real) or not 0 < float(gamma) < np.inf:
-            raise ValueError(f"kernel {self.label!r}: gamma={gamma!r} must be a positive number, None or 'scale'.")
+            raise ValueError(f"gamma={gamma!r} must be a positive number, None or 'scale'.")
         return float(gamma)
 
-    def _checked_coef0(self, coef0: Any) -> float:
+    def _check_coef0(self, coef0: Any, least: float) -> None:
         if isinstance(coef0, bool) or not isinstance(coef0, numbers.Real) or not np.isfinite(float(coef0)):
-            raise ValueError(f"kernel {self.label!r}: coef0={coef0!r} must be a finite number.")
-        return float(coef0)
+            raise ValueError(f"coef0={coef0!r} must be a finite number.")
+        if float(coef0) < least:
+            raise ValueError(
+                f"coef0={coef0!r} must be 0 or more: with a negative one the kernel is not positive semi-definite."
+            )
 
 
 class ExplicitKernel(InnerProductKernel):
@@ -136,12 +139,8 @@ class Polynomial(InnerProductKernel):
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
-            raise ValueError(f"kernel {self.label!r}: degree={self.degree!r} must be a positive integer.")
-        if self._checked_coef0(self.coef0) < 0:
-            raise ValueError(
-                f"kernel {self.label!r}: coef0={self.coef0!r} must be 0 or more; "
-                "a negative one makes a kernel that is not positive semi-definite."
-            )
+            raise ValueError(f"degree={self.degree!r} must be a positive integer.")
+        self._check_coef0(self.coef0, least=0.0)
         self.gamma_ = self._fitted_gamma(self.gamma, training)
 
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
@@ -195,7 +194,7 @@ class Sigmoid(InnerProductKernel):
     _state = attributes(gamma_=POSITIVE, coef0=REAL)
 
     def _fit_parameters(self, training: TrainingSet) -> None:
-        self._checked_coef0(self.coef0)
+        self._check_coef0(self.coef0, least=-np.inf)
         self.gamma_ = self._fitted_gamma(self.gamma, training)
 
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
@@ -278,8 +277,7 @@ class RBF(DistanceKernel, InnerProductKernel):
             return
         if self.bandwidth != "mean":
             raise ValueError(
-                f"kernel {self.label!r}: give bandwidth={self.bandwidth!r} or gamma={self.gamma!r}, not both; "
-                "gamma is 1 / bandwidth."
+                f"give bandwidth={self.bandwidth!r} or gamma={self.gamma!r}, not both; gamma is 1 / bandwidth."
             )
         self.bandwidth_ = 1.0 / self._fitted_gamma(self.gamma, training)
 

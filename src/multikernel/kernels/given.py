@@ -47,15 +47,14 @@ class PairwiseKernel(Kernel):
         X = _dense(training.X)
         if X.shape[0] != X.shape[1]:
             raise ValueError(
-                f"kernel {self.label!r} is fitted on a square matrix of the training samples, "
-                f"shape (n, n) or (n, n, F), not {X.shape}."
+                f"it is fitted on a square matrix of the training samples, shape (n, n) or (n, n, F), not {X.shape}."
             )
         depth = X.shape[2] if X.ndim == 3 else 1
         index: Any = 0 if self.columns is None and depth == 1 else self.columns
         if not isinstance(index, numbers.Integral) or not -depth <= int(index) < depth:
             raise ValueError(
-                f"kernel {self.label!r}: columns={self.columns!r} must be a position among the {depth} "
-                f"matrices of X, which has shape {X.shape}."
+                f"columns={self.columns!r} must be a position among the {depth} matrices of X, which has shape "
+                f"{X.shape}."
             )
         self.columns_, self.column_names_ = np.array([int(index) % depth]), None
         self.n_features_in_ = int(X.shape[1])
@@ -103,14 +102,15 @@ class FromDistance(PairwiseKernel, DistanceKernel):
         super()._fit_parameters(training)
 
     def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        self._refuse_negative(values)
+        with self._named_in_errors():
+            self._refuse_negative(values)
         super()._apply(values, out)
 
     def _refuse_negative(self, values: np.ndarray) -> None:
         if values.size and values.min() < 0:
             raise ValueError(
-                f"kernel {self.label!r}: distances cannot be negative, but the smallest is {values.min():g}. "
-                'For a matrix of kernel values use "precomputed".'
+                f"distances cannot be negative, but the smallest is {values.min():g}. For a matrix of kernel values "
+                'use "precomputed".'
             )
 
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
@@ -218,7 +218,7 @@ class FromFunction(FunctionKernel):
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         if not callable(self.function):
-            raise TypeError(f"kernel {self.label!r}: function={self.function!r} cannot be called.")
+            raise TypeError(f"function={self.function!r} cannot be called.")
 
     def _description(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
@@ -250,9 +250,7 @@ class FromGaussianProcess(FunctionKernel):
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         if not is_gaussian_process_kernel(self.kernel):
-            raise TypeError(
-                f"kernel {self.label!r}: {self.kernel!r} is not a kernel of sklearn.gaussian_process.kernels."
-            )
+            raise TypeError(f"{self.kernel!r} is not a kernel of sklearn.gaussian_process.kernels.")
 
     def _check_loaded(self) -> None:
         if not is_gaussian_process_kernel(self.kernel):

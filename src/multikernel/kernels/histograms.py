@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from multikernel.io.state import POSITIVE, Maybe, attributes
 from multikernel.kernels.base import DistanceKernel, Kernel, parameters
 from multikernel.kernels.columns import take_columns
 from multikernel.kernels.quantities import (
@@ -41,15 +40,11 @@ class Histograms(Quantity):
 
     costly = True
     metric: ClassVar[str]
+    share: ClassVar[float | None] = None  # times both sums, minus the overlap; None where it is the overlap itself
     nonnegative: ClassVar[bool] = True
 
     def __init__(
-        self,
-        columns: np.ndarray,
-        *,
-        normalize: bool,
-        names: Sequence[str] | None = None,
-        pool: tuple[int, int] | None = None,
+        self, columns: np.ndarray, *, normalize: bool, names: Any = None, pool: tuple[int, int] | None = None
     ) -> None:
         if pool is not None and pool[0] == pool[1]:
             pool = None  # nothing to sum: the same values as the cells themselves
@@ -86,25 +81,42 @@ class Histograms(Quantity):
 
     def compute(self, window: Window) -> np.ndarray:
         left, right = window.rows(self)
-        if _prefer_overlap(left, right):
-            overlap = _overlap(self.metric, left, right, window)
-            return self._from_overlap(overlap, *window.outer_stats(self, "sums"))
-        return _dense(self.metric, left, right, window)
+        if not _prefer_overlap(left, right):
+            return self._over_all_bins(left, right, window)
+        overlap = self._over_shared_bins(left, right, window)
+        if self.share is None:
+            return overlap
+        of_rows, of_columns = window.outer_stats(self, "sums")
+        np.subtract(self.share * (of_rows + of_columns), overlap, out=overlap)
+        return np.maximum(overlap, 0, out=overlap)
 
-    def _from_overlap(self, overlap: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The quantity from what the overlap loop returns and the sums of the histograms."""
-        raise NotImplementedError
+    def _over_all_bins(self, left: Rows, right: Rows, window: Window) -> np.ndarray:
+        from multikernel.compiled import pairwise
+
+        loop = getattr(pairwise, f"{self.metric}_dense")
+        A, B = left.data[window.start : window.stop], right.data[window.first :]
+        out = np.empty((len(A), len(B)), A.dtype)
+        over_rows(lambda r0, r1: loop(A, B, out, r0, r1), len(A), work=out.size * A.shape[1])
+        return out
+
+    def _over_shared_bins(self, left: Rows, right: Rows, window: Window) -> np.ndarray:
+        from multikernel.compiled import pairwise
+
+        loop = getattr(pairwise, f"{self.metric}_overlap")
+        A = left.remember("csr", lambda: _clean(sparse.csr_matrix(left.data)))
+        B = right.remember("csc", lambda: _clean(sparse.csc_matrix(right.data)))
+        starts = np.empty(len(B.indptr) - 1, np.int64)
+        pairwise.first_entries(B.indptr, B.indices, window.first, starts)
+        out = np.empty((window.stop - window.start, len(right) - window.first), A.dtype)
+        data = (A.indptr, A.indices, A.data, window.start, starts, B.indptr, B.indices, B.data, window.first, out)
+        over_rows(lambda r0, r1: loop(*data, np.empty(out.shape[1]), r0, r1), len(out), work=10 * out.size)
+        return out
 
 
 class ChiSquaredDistances(Histograms):
     """½ Σ (a − b)² / (a + b); in terms of the overlap, ½ Σ (a + b) − Σ 2ab / (a + b)."""
 
-    distance = True
-    metric = "chi2"
-
-    def _from_overlap(self, overlap: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        np.subtract(0.5 * (left + right), overlap, out=overlap)
-        return np.maximum(overlap, 0, out=overlap)
+    distance, metric, share = True, "chi2", 0.5
 
 
 class HarmonicSums(Derived):
@@ -119,13 +131,7 @@ class HarmonicSums(Derived):
 class L1Distances(Histograms):
     """Σ |a − b|; the values may have any sign."""
 
-    distance = True
-    metric = "l1"
-    nonnegative = False
-
-    def _from_overlap(self, overlap: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        np.subtract(left + right, overlap, out=overlap)
-        return np.maximum(overlap, 0, out=overlap)
+    distance, metric, share, nonnegative = True, "l1", 1.0, False
 
     def scale(self, training: TrainingSet) -> float:
         data = training.prepared.rows(self).data
@@ -140,9 +146,6 @@ class Intersections(Histograms):
     """Σ min(a, b)."""
 
     metric = "minimum"
-
-    def _from_overlap(self, overlap: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return overlap
 
 
 def pooled(data: Any, grid: int, level: int) -> Any:
@@ -172,44 +175,11 @@ def _filled(rows: Rows) -> np.ndarray:
     return rows.remember("filled", lambda: np.count_nonzero(rows.data, axis=0).astype(np.float64))
 
 
-def _dense(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
-    from multikernel.compiled import pairwise
-
-    loop = getattr(pairwise, f"{metric}_dense")
-    A, B = left.data[window.start : window.stop], right.data[window.first :]
-    out = np.empty((len(A), len(B)), A.dtype)
-    over_rows(lambda r0, r1: loop(A, B, out, r0, r1), len(A), work=out.size * A.shape[1])
-    return out
-
-
-def _overlap(metric: str, left: Rows, right: Rows, window: Window) -> np.ndarray:
-    from multikernel.compiled import pairwise
-
-    loop = getattr(pairwise, f"{metric}_overlap")
-    A, B = _by_rows(left), _by_columns(right)
-    starts = np.empty(len(B.indptr) - 1, np.int64)
-    pairwise.first_entries(B.indptr, B.indices, window.first, starts)
-    out = np.empty((window.stop - window.start, len(right) - window.first), A.dtype)
-    arguments = (A.indptr, A.indices, A.data, window.start, starts, B.indptr, B.indices, B.data, window.first, out)
-    over_rows(lambda r0, r1: loop(*arguments, np.empty(out.shape[1]), r0, r1), len(out), work=10 * out.size)
-    return out
-
-
-def _by_rows(rows: Rows) -> Any:
-    return rows.remember("csr", lambda: _clean(sparse.csr_matrix(rows.data)))
-
-
-def _by_columns(rows: Rows) -> Any:
-    return rows.remember("csc", lambda: _clean(sparse.csc_matrix(_by_rows(rows))))
-
-
 def _clean(matrix: Any) -> Any:
     """No stored zeros (0/0 in χ²), no duplicates, sorted, and one index type for the compiled loops."""
-    matrix = matrix.copy() if matrix.nnz and not matrix.has_canonical_format else matrix
+    matrix = matrix.copy()
     matrix.sum_duplicates()
-    if matrix.nnz and not matrix.data.all():
-        matrix = matrix.copy()
-        matrix.eliminate_zeros()
+    matrix.eliminate_zeros()
     matrix.indptr, matrix.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
     return matrix
 
@@ -276,25 +246,13 @@ class ChiSquared(HistogramKernel, DistanceKernel):
     normalize: bool = True
 
     _short, _measure = "chi2", ChiSquaredDistances
-    _state = attributes(bandwidth_=Maybe(POSITIVE))
 
-    def _check_loaded(self) -> None:
-        if not self.additive and not hasattr(self, "bandwidth_"):
-            raise ValueError("bandwidth_ is missing")
-
-    def _fit_parameters(self, training: TrainingSet) -> None:
-        if not self.additive:
-            super()._fit_parameters(training)
+    def _has_bandwidth(self) -> bool:
+        return not self.additive
 
     def _quantity(self) -> Quantity:
         distances = super()._quantity()
         return HarmonicSums(distances) if self.additive else distances
-
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        if self.additive:
-            out[...] = values
-        else:
-            super()._apply(values, out)
 
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         return X.rows(super()._quantity()).sums if self.additive else super()._diagonal(X)
@@ -369,54 +327,50 @@ class SpatialPyramid(DistanceKernel):
     grid: int | None = None
 
     _short = "pyramid"
-    _state = attributes(bandwidth_=Maybe(POSITIVE))
-
-    def _check_loaded(self) -> None:
-        self._check_base()
-        self._check_levels()
-        if self.bandwidth is not None and not hasattr(self, "bandwidth_"):
-            raise ValueError("bandwidth_ is missing")
-
-    @property
-    def bandwidth(self) -> Any:
-        """The base kernel's bandwidth rule; None where it has none."""
-        base = self._base()
-        has_bandwidth = hasattr(base, "bandwidth") and not getattr(base, "additive", False)
-        return base.bandwidth if has_bandwidth else None
 
     def _base(self) -> Any:
         return ChiSquared() if self.base is None else self.base
 
+    @property
+    def bandwidth(self) -> Any:
+        """The base kernel's bandwidth, if it has one."""
+        return self._base().bandwidth
+
+    def _has_bandwidth(self) -> bool:
+        return hasattr(self._base(), "bandwidth")
+
+    def _check_loaded(self) -> None:
+        self._check_base()
+        self._check_levels()
+        super()._check_loaded()
+
     def _fit_parameters(self, training: TrainingSet) -> None:
         self._check_base()
         self._check_levels()
-        if self.bandwidth is not None:
-            super()._fit_parameters(training)
+        super()._fit_parameters(training)
 
     def _check_base(self) -> None:
         base = self._base()
         if not isinstance(base, HistogramKernel) or getattr(base, "additive", False):
             raise TypeError(
-                f"kernel {self.label!r}: base={base!r} is not a histogram kernel. Use ChiSquared(), Laplacian() "
-                "or HistogramIntersection()."
+                f"base={base!r} is not a histogram kernel. Use ChiSquared(), Laplacian() or HistogramIntersection()."
             )
         if base.columns is not None:
-            raise ValueError(f"kernel {self.label!r}: give columns to the pyramid, not to its base kernel.")
+            raise ValueError("give columns to the pyramid, not to its base kernel.")
 
     def _check_levels(self) -> None:
         levels, grid, d = list(self.levels), self._grid(), len(self.columns_)
         if not levels or any(level < 1 or grid % level for level in levels):
-            raise ValueError(f"kernel {self.label!r}: each of levels={levels} must divide grid={grid}.")
+            raise ValueError(f"each of levels={levels} must divide grid={grid}.")
         if d % grid**2:
             raise ValueError(
-                f"kernel {self.label!r}: {d} columns cannot be cut into {grid} x {grid} cells of equal width; "
-                "give grid= the number of cells along each side of the data."
+                f"{d} columns cannot be cut into {grid} x {grid} cells of equal width; give grid= the number of "
+                "cells along each side of the data."
             )
         weights = self.weights
         if weights is not None and (len(weights) != len(levels) or min(weights) < 0 or sum(weights) <= 0):
             raise ValueError(
-                f"kernel {self.label!r}: weights={weights!r} must be {len(levels)} numbers, one per level, "
-                "none negative and not all zero."
+                f"weights={weights!r} must be {len(levels)} numbers, one per level, none negative and not all zero."
             )
 
     def _grid(self) -> int:
@@ -437,14 +391,8 @@ class SpatialPyramid(DistanceKernel):
         levels = self._level_quantities()
         return levels[0] if len(levels) == 1 else WeightedQuantity(levels, self._level_weights())
 
-    def _apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        if self.bandwidth is None:
-            out[...] = values
-        else:
-            super()._apply(values, out)
-
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
-        if self.bandwidth is not None:
+        if self._has_bandwidth():
             return super()._diagonal(X)
         sums = [X.rows(level).sums for level in self._level_quantities()]
         return np.asarray(self._level_weights()) @ np.asarray(sums)
