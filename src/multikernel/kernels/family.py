@@ -229,7 +229,7 @@ class KernelFamily:
     def __init__(self, kernels: Sequence[Kernel], names: Sequence[str] | None = None) -> None:
         self.kernels = list(kernels)
         self.names = unique_names([kernel.label for kernel in self.kernels]) if names is None else list(names)
-        self._kept: _Kept | None = None
+        self._kept: tuple | None = None  # training data, its checksum and precision, and its distances
 
     @classmethod
     def fit(
@@ -256,8 +256,9 @@ class KernelFamily:
                 "one X cannot be both. Compute one kind first and pass everything precomputed."
             )
         family = cls(fitted)
-        if training.kept and not is_frame(training.X):
-            family._kept = _Kept(training)
+        X = training.X
+        if training.kept and not is_frame(X):
+            family._kept = weakref.ref(X), _checksum(X), training.prepared.dtype, training.kept
         return family
 
     def __len__(self) -> int:
@@ -319,13 +320,27 @@ class KernelFamily:
             raise ValueError(f"out has shape {out.shape}, but the kernel matrices have shape {shape}.")
         square = Z is None and not self.pairwise
         kept = self._take_kept(X, source.dtype) if square else {}
-        for columns, members in self._groups().items():
+        groups: dict[bytes, list[int]] = {}  # kernels on the same columns may share quantities
+        for k, kernel in enumerate(self.kernels):
+            groups.setdefault(kernel.columns_.tobytes(), []).append(k)
+        for columns, members in groups.items():
             mine = {key: kept.pop(key) for key in list(kept) if key[1] == columns}  # freed with the group
-            self._evaluate_group(members, source, other, out, mine, square=square)
+            for block, (start, stop) in enumerate(row_blocks(len(source), n_columns)):
+                window = Window(source, other, start, stop, start if square else 0, square=square)
+                window.values.update((key, blocks[block]) for key, blocks in mine.items())
+                self._evaluate_window(members, window, out)
             for prepared in (source, other):
                 if prepared is not X and prepared is not Z:
-                    prepared._rows.clear()  # each group has rows of its own; holding all would double X
+                    prepared.clear()  # each group has rows of its own; holding all would double X
         return out
+
+    def _evaluate_window(self, members: list[int], window: Window, out: np.ndarray) -> None:
+        for k in members:
+            target = out[k, window.start : window.stop, window.first :]
+            self.kernels[k]._apply(window(self.kernels[k]._quantity()), target)
+            self._check_finite(k, target, window)
+            if window.square:
+                _mirror(out[k], window.start, window.stop)
 
     def diagonal(self, X: Any) -> np.ndarray:
         """k(x, x) for each kernel and row of X, shape (F, n)."""
@@ -372,72 +387,33 @@ class KernelFamily:
             _check_features(kernel, prepared.X)
         return prepared
 
-    def _groups(self) -> dict[bytes, list[int]]:
-        """Kernels by columns: those in a group may share quantities."""
-        groups: dict[bytes, list[int]] = {}
-        for index, kernel in enumerate(self.kernels):
-            groups.setdefault(kernel.columns_.tobytes(), []).append(index)
-        return groups
-
-    def _evaluate_group(
-        self,
-        members: list[int],
-        source: PreparedRows,
-        other: PreparedRows,
-        out: np.ndarray,
-        kept: dict[Any, list[np.ndarray]],
-        *,
-        square: bool,
-    ) -> None:
-        quantities = [self.kernels[member]._quantity() for member in members]
-        for block, (start, stop) in enumerate(row_blocks(len(source), out.shape[2])):
-            window = Window(source, other, start, stop, start if square else 0, square=square)
-            window.values.update((key, blocks[block]) for key, blocks in kept.items())
-            for member, quantity in zip(members, quantities):
-                target = out[member, start:stop, window.first :]
-                self.kernels[member]._apply(window(quantity), target)
-                self._check_finite(member, target, source, other)
-                if square:
-                    _mirror(out[member], start, stop)
-
-    def _check_finite(self, member: int, values: np.ndarray, X: PreparedRows, Z: PreparedRows) -> None:
+    def _check_finite(self, k: int, values: np.ndarray, window: Window) -> None:
         # NaN and inf survive min and max, which make no temporary array
         if values.size == 0 or (np.isfinite(values.min()) and np.isfinite(values.max())):
             return
-        for prepared in (X, Z):
-            _refuse_nonfinite(prepared.X, self.names[member])
-        if callable(getattr(self.kernels[member], "function", None)):
+        for prepared in (window.X, window.Z):
+            _refuse_nonfinite(prepared.X, self.names[k])
+        if isinstance(self.kernels[k], FromFunction):
             count = int((~np.isfinite(values)).sum())
             raise ValueError(
-                f"kernels[{member}] ({self.names[member]!r}) returned {count} values that are NaN or infinite for "
-                "samples that are finite: check the function."
+                f"kernels[{k}] ({self.names[k]!r}) returned {count} values that are NaN or infinite for samples that "
+                "are finite: check the function."
             )
         raise FloatingPointError(
-            f"kernels[{member}] ({self.names[member]!r}) overflows {values.dtype}: rescale the data "
-            "(StandardScaler), lower degree or gamma, or compute in float64."
+            f"kernels[{k}] ({self.names[k]!r}) overflows {values.dtype}: rescale the data (StandardScaler), lower "
+            "degree or gamma, or compute in float64."
         )
 
     def _take_kept(self, X: Any, dtype: np.dtype) -> dict[Any, list[np.ndarray]]:
         """Training distances held back by :meth:`fit`, if X is the training data; they are given out once."""
-        kept, self._kept = self._kept, None
-        if kept is None or not kept.belongs_to(X, dtype):
-            self._kept = kept
+        if self._kept is None:
             return {}
-        return kept.blocks
-
-
-class _Kept:
-    """Distances of the training data, with what is needed to recognise it."""
-
-    def __init__(self, training: TrainingSet) -> None:
-        self.blocks = training.kept
-        self.dtype = training.prepared.dtype
-        self._reference = weakref.ref(training.X)
-        self._checksum = _checksum(training.X)
-
-    def belongs_to(self, X: Any, dtype: np.dtype) -> bool:
+        reference, checksum, precision, blocks = self._kept
         # the same object may have been changed in place since: compare contents too
-        return self._reference() is X and dtype == self.dtype and _checksum(X) == self._checksum
+        if reference() is not X or dtype != precision or _checksum(X) != checksum:
+            return {}
+        self._kept = None
+        return blocks
 
 
 def _checksum(X: Any) -> int:

@@ -44,7 +44,7 @@ class InnerProductKernel(Kernel):
         return RawProducts(self._inner())
 
     def _squared_norms(self, X: PreparedRows) -> np.ndarray:
-        return X.rows(self._inner()).norm ** 2
+        return X.rows(self._inner()).stats["norm"] ** 2
 
     def _fitted_gamma(self, gamma: Any, training: TrainingSet) -> float:
         """A number, 1/d for None, or 1 / (d var(X)) for "scale"."""

@@ -255,7 +255,7 @@ class ChiSquared(HistogramKernel, DistanceKernel):
         return HarmonicSums(distances) if self.additive else distances
 
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
-        return X.rows(super()._quantity()).sums if self.additive else super()._diagonal(X)
+        return X.rows(super()._quantity()).stats["sums"] if self.additive else super()._diagonal(X)
 
     def _description(self) -> str:
         return "additive chi2" if self.additive else super()._description()
@@ -285,7 +285,7 @@ class HistogramIntersection(HistogramKernel):
     _short, _measure = "intersection", Intersections
 
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
-        return X.rows(self._quantity()).sums
+        return X.rows(self._quantity()).stats["sums"]
 
 
 @parameters
@@ -394,7 +394,7 @@ class SpatialPyramid(DistanceKernel):
     def _diagonal(self, X: PreparedRows) -> np.ndarray:
         if self._has_bandwidth():
             return super()._diagonal(X)
-        sums = [X.rows(level).sums for level in self._level_quantities()]
+        sums = [X.rows(level).stats["sums"] for level in self._level_quantities()]
         return np.asarray(self._level_weights()) @ np.asarray(sums)
 
     def _description(self) -> str:

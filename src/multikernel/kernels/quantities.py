@@ -45,12 +45,6 @@ class Rows:
     def __len__(self) -> int:
         return self.data.shape[0]
 
-    def __getattr__(self, name: str) -> np.ndarray:
-        try:
-            return self.__dict__["stats"][name]
-        except KeyError:
-            raise AttributeError(name) from None
-
     def remember(self, name: str, make: Callable[[], Any]) -> Any:
         """Something made of the data on demand, once."""
         if name not in self._memo:
@@ -79,6 +73,10 @@ class PreparedRows:
         if quantity.key not in self._rows:
             self._rows[quantity.key] = quantity.prepare(self.X, self.dtype)
         return self._rows[quantity.key]
+
+    def clear(self) -> None:
+        """Forget what was made ready."""
+        self._rows.clear()
 
     def take(self, rows: Any) -> PreparedRows:
         """The same for some of the samples."""
@@ -124,12 +122,8 @@ class Window:
 
     def outer_stats(self, quantity: Quantity, name: str) -> tuple[np.ndarray, np.ndarray]:
         """The per-sample numbers ``name`` of the window's rows, as a column, and of its columns, as a row."""
-        left, right = self.rows(quantity)
-        dtype = self.X.dtype
-        return (
-            getattr(left, name)[self.start : self.stop, None].astype(dtype),
-            getattr(right, name)[None, self.first :].astype(dtype),
-        )
+        left, right = (rows.stats[name].astype(self.X.dtype) for rows in self.rows(quantity))
+        return left[self.start : self.stop, None], right[None, self.first :]
 
 
 def square_windows(X: PreparedRows) -> Iterator[Window]:
@@ -303,7 +297,7 @@ class SquaredDistances(Derived):
     def mean(self, training: TrainingSet) -> float:  # in closed form
         rows = training.prepared.rows(self.source)
         center = np.asarray(rows.data.mean(axis=0, dtype=np.float64)).ravel()
-        return float(2 * rows.square.mean() - 2 * center @ center)
+        return float(2 * rows.stats["square"].mean() - 2 * center @ center)
 
     def scale(self, training: TrainingSet) -> float:
         return len(self.columns) * column_variance(self.source, training.prepared)
@@ -312,12 +306,12 @@ class SquaredDistances(Derived):
 def column_variance(centered: InnerProducts, X: PreparedRows) -> float:
     """Variance of all entries of the selected columns, X.var(), without cancellation for dense data."""
     rows = X.rows(centered)
-    data, size = rows.data, len(rows) * len(centered.columns)
+    square, size = rows.stats["square"].sum(), len(rows) * len(centered.columns)
     if centered.center is None:
-        return float(rows.square.sum() / size - (data.sum(dtype=np.float64) / size) ** 2)
+        return float(square / size - (rows.data.sum(dtype=np.float64) / size) ** 2)
     centers = centered.center - centered.center.mean()
     # within columns, and between them
-    return float(rows.square.sum() / size + centers @ centers / len(centers))
+    return float(square / size + centers @ centers / len(centers))
 
 
 class WeightedQuantity(Quantity):
