@@ -11,14 +11,15 @@ import numpy as np
 
 from multikernel.compiled.jit import REORDER, loop
 
+CHI2, L1, MINIMUM = range(3)
 _TILE = 16  # rows of the first matrix that stay in the L2 cache while rows of the second pass by
 _CHUNK = 4096  # bins summed in the working precision before they are added in float64
 
 
 @loop(fastmath=REORDER)
-def chi2_dense(A, B, out, r0, r1):
-    """out[i, j] = ½ Σ_k (A[i, k] − B[j, k])² / (A[i, k] + B[j, k]) for r0 ≤ i < r1."""
-    tiny = A.dtype.type(1e-30)  # 0/0 becomes 0 and nothing else changes
+def dense(metric, A, B, out, r0, r1):
+    """out[i, j] = ½ Σ_k (a − b)² / (a + b), Σ_k |a − b| or Σ_k min(a, b), a = A[i, k], b = B[j, k], r0 ≤ i < r1."""
+    tiny, half = A.dtype.type(1e-30), A.dtype.type(0.5)  # 0/0 becomes 0 and nothing else changes
     for tile in range(r0, r1, _TILE):
         for j in range(B.shape[0]):
             for i in range(tile, min(tile + _TILE, r1)):
@@ -26,39 +27,18 @@ def chi2_dense(A, B, out, r0, r1):
                 for k in range(0, A.shape[1], _CHUNK):
                     chunk = A.dtype.type(0)
                     # unsigned: an index that might be negative costs the SIMD
-                    for c in range(np.uint64(k), np.uint64(min(k + _CHUNK, A.shape[1]))):
-                        difference = x[c] - z[c]
-                        chunk += difference * difference / (x[c] + z[c] + tiny)
-                    total += chunk
-                out[i, j] = 0.5 * total
-
-
-@loop(fastmath=REORDER)
-def l1_dense(A, B, out, r0, r1):
-    """out[i, j] = Σ_k |A[i, k] − B[j, k]| for r0 ≤ i < r1."""
-    for tile in range(r0, r1, _TILE):
-        for j in range(B.shape[0]):
-            for i in range(tile, min(tile + _TILE, r1)):
-                x, z, total = A[i], B[j], 0.0
-                for k in range(0, A.shape[1], _CHUNK):
-                    chunk = A.dtype.type(0)
-                    for c in range(np.uint64(k), np.uint64(min(k + _CHUNK, A.shape[1]))):
-                        chunk += abs(x[c] - z[c])
-                    total += chunk
-                out[i, j] = total
-
-
-@loop(fastmath=REORDER)
-def minimum_dense(A, B, out, r0, r1):
-    """out[i, j] = Σ_k min(A[i, k], B[j, k]) for r0 ≤ i < r1."""
-    for tile in range(r0, r1, _TILE):
-        for j in range(B.shape[0]):
-            for i in range(tile, min(tile + _TILE, r1)):
-                x, z, total = A[i], B[j], 0.0
-                for k in range(0, A.shape[1], _CHUNK):
-                    chunk = A.dtype.type(0)
-                    for c in range(np.uint64(k), np.uint64(min(k + _CHUNK, A.shape[1]))):
-                        chunk += x[c] if x[c] < z[c] else z[c]
+                    begin, end = np.uint64(k), np.uint64(min(k + _CHUNK, A.shape[1]))
+                    if metric == CHI2:
+                        for c in range(begin, end):
+                            difference = x[c] - z[c]
+                            chunk += difference * difference / (x[c] + z[c] + tiny)
+                        chunk *= half
+                    elif metric == L1:
+                        for c in range(begin, end):
+                            chunk += abs(x[c] - z[c])
+                    else:
+                        for c in range(begin, end):
+                            chunk += x[c] if x[c] < z[c] else z[c]
                     total += chunk
                 out[i, j] = total
 
@@ -78,10 +58,10 @@ def first_entries(column_ends, rows, first, starts):
 
 
 @loop
-def chi2_overlap(ends, bins, values, offset, starts, column_ends, rows, others, first, out, totals, r0, r1):
-    """out[i, j] = Σ_k 2ab/(a + b), a = A[offset + i, k] (CSR) and b = B[first + j, k] (CSC), for r0 ≤ i < r1.
+def overlap(metric, ends, bins, values, offset, starts, column_ends, rows, others, first, out, totals, r0, r1):
+    """out[i, j] = Σ_k 2ab/(a + b), |a| + |b| − |a − b| or min(a, b) over the bins where both are non-zero.
 
-    ``totals`` is scratch for a row of ``out``.
+    a = A[offset + i, k] (CSR) and b = B[first + j, k] (CSC), for r0 ≤ i < r1; ``totals`` is scratch for a row.
     """
     for i in range(r0, r1):
         for j in range(totals.size):
@@ -90,39 +70,15 @@ def chi2_overlap(ends, bins, values, offset, starts, column_ends, rows, others, 
             a, k = values[entry], bins[entry]
             for other in range(starts[k], column_ends[k + 1]):
                 b = others[other]
-                totals[rows[other] - first] += a * b / (a + b)
+                if metric == CHI2:
+                    shared = a * b / (a + b)
+                elif metric == L1:
+                    shared = abs(a) + abs(b) - abs(a - b)
+                else:
+                    shared = a if a < b else b
+                totals[rows[other] - first] += shared
         for j in range(totals.size):
-            out[i, j] = 2.0 * totals[j]
-
-
-@loop
-def l1_overlap(ends, bins, values, offset, starts, column_ends, rows, others, first, out, totals, r0, r1):
-    """out[i, j] = Σ_k |a| + |b| − |a − b| over the bins where both are non-zero; layout as in chi2_overlap."""
-    for i in range(r0, r1):
-        for j in range(totals.size):
-            totals[j] = 0.0
-        for entry in range(ends[offset + i], ends[offset + i + 1]):
-            a, k = values[entry], bins[entry]
-            for other in range(starts[k], column_ends[k + 1]):
-                b = others[other]
-                totals[rows[other] - first] += abs(a) + abs(b) - abs(a - b)
-        for j in range(totals.size):
-            out[i, j] = totals[j]
-
-
-@loop
-def minimum_overlap(ends, bins, values, offset, starts, column_ends, rows, others, first, out, totals, r0, r1):
-    """out[i, j] = Σ_k min(a, b) over the bins where both are non-zero; layout as in chi2_overlap."""
-    for i in range(r0, r1):
-        for j in range(totals.size):
-            totals[j] = 0.0
-        for entry in range(ends[offset + i], ends[offset + i + 1]):
-            a, k = values[entry], bins[entry]
-            for other in range(starts[k], column_ends[k + 1]):
-                b = others[other]
-                totals[rows[other] - first] += a if a < b else b
-        for j in range(totals.size):
-            out[i, j] = totals[j]
+            out[i, j] = 2.0 * totals[j] if metric == CHI2 else totals[j]
 
 
 @loop(fastmath={"contract"})

@@ -244,7 +244,7 @@ class DenseStack(GramStack):
 
     def summed_forms(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
         """As ``inner_products`` with ``alpha alpha'``, on and below its diagonal: one pass however many columns."""
-        from multikernel.compiled.entries import inner_products
+        from multikernel.compiled.gram import inner_products
 
         alpha = self._check_alpha(alpha)
         self._require_square("summed_forms")
@@ -263,7 +263,7 @@ class DenseStack(GramStack):
         return self._total(add, len(support), float(len(support)) ** 2)
 
     def inner_products(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
-        from multikernel.compiled.entries import inner_products
+        from multikernel.compiled.gram import inner_products
 
         arguments = (self._array, self._kernels, self._row_ids(), self._column_ids(), W)
 

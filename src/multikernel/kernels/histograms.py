@@ -93,30 +93,32 @@ class Histograms(Quantity):
     def _over_all_bins(self, left: Rows, right: Rows, window: Window) -> np.ndarray:
         from multikernel.compiled import pairwise
 
-        loop = getattr(pairwise, f"{self.metric}_dense")
+        metric = getattr(pairwise, self.metric)
         A, B = left.data[window.start : window.stop], right.data[window.first :]
         out = np.empty((len(A), len(B)), A.dtype)
-        over_rows(lambda r0, r1: loop(A, B, out, r0, r1), len(A), work=out.size * A.shape[1])
+        over_rows(lambda r0, r1: pairwise.dense(metric, A, B, out, r0, r1), len(A), work=out.size * A.shape[1])
         return out
 
     def _over_shared_bins(self, left: Rows, right: Rows, window: Window) -> np.ndarray:
         from multikernel.compiled import pairwise
 
-        loop = getattr(pairwise, f"{self.metric}_overlap")
         A = left.remember("csr", lambda: _clean(sparse.csr_matrix(left.data)))
         B = right.remember("csc", lambda: _clean(sparse.csc_matrix(right.data)))
         starts = np.empty(len(B.indptr) - 1, np.int64)
         pairwise.first_entries(B.indptr, B.indices, window.first, starts)
         out = np.empty((window.stop - window.start, len(right) - window.first), A.dtype)
-        data = (A.indptr, A.indices, A.data, window.start, starts, B.indptr, B.indices, B.data, window.first, out)
-        over_rows(lambda r0, r1: loop(*data, np.empty(out.shape[1]), r0, r1), len(out), work=10 * out.size)
+        sparse_data = A.indptr, A.indices, A.data, window.start, starts, B.indptr, B.indices, B.data, window.first
+        data = (getattr(pairwise, self.metric), *sparse_data, out)
+        over_rows(
+            lambda r0, r1: pairwise.overlap(*data, np.empty(out.shape[1]), r0, r1), len(out), work=10 * out.size
+        )
         return out
 
 
 class ChiSquaredDistances(Histograms):
     """½ Σ (a − b)² / (a + b); in terms of the overlap, ½ Σ (a + b) − Σ 2ab / (a + b)."""
 
-    distance, metric, share = True, "chi2", 0.5
+    distance, metric, share = True, "CHI2", 0.5
 
 
 class HarmonicSums(Derived):
@@ -131,7 +133,7 @@ class HarmonicSums(Derived):
 class L1Distances(Histograms):
     """Σ |a − b|; the values may have any sign."""
 
-    distance, metric, share, nonnegative = True, "l1", 1.0, False
+    distance, metric, share, nonnegative = True, "L1", 1.0, False
 
     def scale(self, training: TrainingSet) -> float:
         data = training.prepared.rows(self).data
@@ -145,7 +147,7 @@ class L1Distances(Histograms):
 class Intersections(Histograms):
     """Σ min(a, b)."""
 
-    metric = "minimum"
+    metric = "MINIMUM"
 
 
 def pooled(data: Any, grid: int, level: int) -> Any:
