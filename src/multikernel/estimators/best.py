@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from multikernel.estimators.average import OneKernelClassifier
 from multikernel.estimators.base import TrainingData
-from multikernel.estimators.classifier import C_GRID, KnownScores, class_scores
-from multikernel.estimators.inputs import folds_of
-from multikernel.estimators.parameters import CrossValidated, estimator
+from multikernel.estimators.classifier import C_GRID, class_scores
+from multikernel.estimators.cross_validation import CrossValidated, KnownScores, folds_of
+from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
 from multikernel.gram.combination import WeightedSum, one_kernel

@@ -14,8 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import KernelMachine, TrainingData, finite, sane_weights
+from multikernel.estimators.cross_validation import predicted
 from multikernel.estimators.parameters import estimator
-from multikernel.estimators.sklearn_bases import BaseEstimator, ClassifierMixin
+from multikernel.estimators.sklearn_bases import ClassifierMixin
 from multikernel.gram import GramStack
 from multikernel.gram.base import times
 from multikernel.io.state import attributes, labels, reals
@@ -197,33 +198,6 @@ class ExpansionClassifier(KernelClassifier):
         check_is_fitted(self)
         stack = self._test_stack(X)
         return self._factors() * self._parts(stack, np.arange(stack.n_kernels))
-
-
-class KnownScores(ClassifierMixin, BaseEstimator):
-    """A classifier of samples whose scores are known: what scikit-learn's scorers take."""
-
-    def __init__(self, classes: NDArray, scores: NDArray | None = None):
-        self.classes, self.scores, self.classes_ = classes, scores, classes
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def fit(self, X: Any, y: Any) -> KnownScores:
-        """Nothing to do."""
-        return self
-
-    def decision_function(self, X: Any) -> Any:
-        """The scores, whatever X is."""
-        return self.scores
-
-    def predict(self, X: Any) -> NDArray:
-        """The classes with the largest scores."""
-        return predicted(self.classes_, self.scores)
-
-
-def predicted(classes: NDArray, scores: Any) -> NDArray:
-    """Classes of a decision function."""
-    return classes[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
 
 def binary_signs(y: NDArray[np.intp], n_classes: int, multi_class: str) -> Array:

@@ -13,8 +13,8 @@ from sklearn.utils import indexable
 
 from multikernel.estimators.base import TrainingData
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
-from multikernel.estimators.inputs import cut_fold, folds_of
-from multikernel.estimators.parameters import CrossValidated, Restartable, Resumable, described, estimator
+from multikernel.estimators.cross_validation import CrossValidated, cut_fold, folds_of
+from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
 from multikernel.io.state import REAL, Maybe, anything, attributes

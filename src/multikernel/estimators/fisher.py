@@ -16,9 +16,9 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import TrainingData
-from multikernel.estimators.classifier import KernelClassifier, KnownScores
-from multikernel.estimators.inputs import cut_fold, folds_of
-from multikernel.estimators.parameters import CrossValidated, Restartable, Resumable, estimator
+from multikernel.estimators.classifier import KernelClassifier
+from multikernel.estimators.cross_validation import CrossValidated, KnownScores, cut_fold, folds_of
+from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.sklearn_bases import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from multikernel.gram import GramStack, parse_memory

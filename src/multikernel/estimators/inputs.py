@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,8 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import validate_data
 
-from multikernel.estimators.cost import remark_on_cost
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.build import fit_family
 from multikernel.gram.checks import (
@@ -40,11 +39,19 @@ from multikernel.io.state import (
 )
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
-from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.clock import OutOfTime, left
 from multikernel.runtime.warnings import warn_user
 
 # The largest entry of a kernel that sums of squares can take.
 LARGEST = 1e100
+# Samples from which it is worth estimating what a fit takes, rows that are timed, and seconds that need no warning.
+MANY, ROWS, UNREMARKABLE = 5000, 32, 600.0
+# Kernels that fit in memory are computed once; with all that follows a fit takes as long as computing them so often.
+PASSES_IN_MEMORY = 4
+
+NOTHING_TO_LEARN = (
+    "X has shape {}: there is nothing to learn from. Pass kernels between at least 2 samples, shape (n, n, F)."
+)
 
 
 class KernelInput:
@@ -150,11 +157,6 @@ class KernelInput:
 
     # -- fit -------------------------------------------------------------------------------------------------
 
-    def _training_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
-        """Validate X and y together; returns the normalised square stack, and y."""
-        stack, y = self._given_stack(X, y)
-        return self._normalized(stack), y
-
     def _given_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         """Validate X and y together; returns the square stack, and y."""
         refuse_masked(X, "X")
@@ -228,7 +230,7 @@ class KernelInput:
             warn_user(remark, UserWarning)
         self._X = X
         try:
-            if remark := remark_on_cost(self._family, X, self.memory, self._passes, type(self).__name__):
+            if remark := _remark_on_cost(self._family, X, self.memory, self._passes, type(self).__name__):
                 warn_user(remark, UserWarning)
             stack = family_stack(self._family, X, memory=self.memory)
         except OutOfTime:
@@ -255,13 +257,13 @@ class KernelInput:
         self._X = None
         if not self._is_precomputed():
             pairs = _as_pairs(X)
-            _refuse_nothing(pairs.shape)
             self._family = KernelFamily.fit(self.kernels, pairs)
             array = self._family.evaluate(pairs)
             stack: GramStack = DenseStack.owning(array, self._family.names)
         else:
             stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
-        _refuse_nothing(stack.shape)
+        if 0 in stack.shape:
+            raise ValueError(NOTHING_TO_LEARN.format(stack.shape))
         # a stack of kernels that users pass remembers that it was checked
         check_training_stack(X if self._is_precomputed() and isinstance(X, GramStack) else stack, self.psd)
         check_consistent_length(stack, y)
@@ -363,48 +365,14 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def folds_of(cv: Any, X: Any, y: Any = None) -> list[tuple[NDArray, NDArray]]:
-    """The (train, test) pairs of ``cv``, stratified by labels y, after a check that all are positions of samples."""
-    from sklearn.model_selection import check_cv  # slow to import
-
-    n_samples, checked = _num_samples(X), []
-    for train, test in check_cv(cv, y, classifier=y is not None).split(X, y):
-        for indices in (np.asarray(train), np.asarray(test)):
-            if indices.dtype == bool:
-                fits = indices.shape == (n_samples,)
-            else:
-                whole = indices.ndim == 1 and np.issubdtype(indices.dtype, np.integer)
-                fits = whole and -n_samples <= indices.min(initial=0) and indices.max(initial=0) < n_samples
-            if not fits:
-                raise ValueError(
-                    f"cv has a fold with indices outside these {n_samples} samples: give pairs of arrays "
-                    f"of whole numbers from 0 to {n_samples - 1}, or a number of folds."
-                )
-        checked.append((np.asarray(train), np.asarray(test)))
-    return checked
-
-
-def cut_fold(model: Any, X: Any, y: Any, weight: Any, train: NDArray, test: NDArray) -> tuple[Any, ...]:
-    """One fold of the samples, or of the kernels between them: X, y and weights to train on, X and y to test on."""
-    X_test, y_test = _safe_split(model, X, y, test, train)
-    return *_safe_split(model, X, y, train), None if weight is None else np.asarray(weight)[train], X_test, y_test
-
-
-def _refuse_nothing(shape: tuple[int, ...]) -> None:
-    """An error for kernels or distances of no samples, or of no kernel."""
-    if 0 in shape:
-        raise ValueError(
-            f"X has shape {shape}: there is nothing to learn from. Pass kernels between at least 2 samples, shape "
-            "(n, n, F)."
-        )
-
-
 def _as_pairs(X: Any) -> NDArray:
     """Distances as an array (n, m) or (n, m, F)."""
     if isinstance(X, GramStack):
         array = np.moveaxis(X.to_array(), 0, -1)
     else:
         array = X.toarray() if issparse(X) else np.asarray(X)
+    if 0 in array.shape:
+        raise ValueError(NOTHING_TO_LEARN.format(array.shape))
     if array.ndim not in (2, 3):
         raise ValueError(f"distances have shape {array.shape}: pass (n, n, F) or one matrix (n, n).")
     if not np.isfinite(array).all():
@@ -416,3 +384,43 @@ def _as_pairs(X: Any) -> NDArray:
 def _is_doubtful(kernel: Any) -> bool:
     """Whether a kernel may turn out not to be positive semi-definite."""
     return not kernel.psd or type(kernel) in (FromFunction, FromDistance)
+
+
+def _remark_on_cost(family: KernelFamily, X: Any, memory: Any, passes: int, who: str) -> str | None:
+    """What to say if a fit takes more than ten minutes, or than the time that is left; None if it takes less.
+
+    ``passes`` is about how often ``who`` computes all entries of kernels that do not fit in memory.
+    """
+    n, budget = X.shape[0], parse_memory(memory)
+    if n < MANY or all(getattr(kernel, "has_features", False) for kernel in family.kernels):
+        return None
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    fits = len(family) * n * n * dtype.itemsize <= budget
+    passes = PASSES_IN_MEMORY if fits else passes
+    one = n * _seconds_per_row(LazyStack(family, X, memory=0, dtype=dtype))
+    total, limit = passes * one, min(left(), UNREMARKABLE)
+    if total <= limit:
+        return None
+    than = "ten minutes" if limit == UNREMARKABLE else f"the {_in_words(limit)} left"
+    where = "in memory" if fits else "computed when they are read"
+    return (
+        f"this fit may take {_in_words(total)}, more than {than}: {n:,} samples and {len(family)} kernels, {where}; "
+        f"reading all entries once takes about {_in_words(one)}, judging by {ROWS} rows, and {who} needs about "
+        f"{passes} such passes. With explicit features, such as Nystroem(kernel=RBF(), rank=200), time grows like n, "
+        'and SVRGMKLClassifier makes the most of them: see "Choosing a method" in the documentation.'
+    )
+
+
+def _seconds_per_row(stack: LazyStack) -> float:
+    stack.rows(np.arange(2))  # compiles
+    started = time.perf_counter()
+    stack.rows(np.linspace(0, len(stack) - 1, ROWS).astype(np.intp))
+    return (time.perf_counter() - started) / ROWS
+
+
+def _in_words(seconds: float) -> str:
+    """A time in two digits or so."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.2g} h"

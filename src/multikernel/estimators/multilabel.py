@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import TrainingData, finite, is_number
 from multikernel.estimators.classifier import C_GRID, KernelClassifier, class_scores
-from multikernel.estimators.inputs import folds_of
+from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory

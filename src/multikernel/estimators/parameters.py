@@ -93,24 +93,3 @@ class Restartable(Resumable):
 
     _: KW_ONLY
     warm_start: bool = False
-
-
-@estimator
-class CrossValidated:
-    """Mixin of estimators that choose something by cross-validation.
-
-    Parameters
-    ----------
-    cv : int, splitter or iterable of (train, test)
-        Folds, as in scikit-learn; a single split is ``[(train, test)]``.
-    scoring : str, callable or None
-        Score on held-out folds; accuracy by default.
-    callback : callable, optional
-        Called with each row of ``history_`` of the final fit as it is added; a true return value stops that fit.
-    checkpoint : path, optional
-        File that keeps the state of the final fit, so that it can resume after being killed.
-    """
-
-    _: KW_ONLY
-    cv: Any = 5
-    scoring: Any = None
