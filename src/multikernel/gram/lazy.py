@@ -15,23 +15,9 @@ LOADED_BYTES = 1 << 28
 
 
 class RowCache:
-    """Rows of all kernels, as many as there is room for: row i of kernel j is ``rows[j, slot[i]]``.
+    """Rows of all kernels of a stack, as many as fit: row i of kernel j is ``rows[j, slot[i]]``, if ``slot[i] >= 0``.
 
-    Parameters
-    ----------
-    shape : (rows, columns, F)
-        Shape of the stack that the rows are of.
-    dtype : data type
-    n_bytes : int
-        Room for rows.
-    fewest : int
-        Rows for which there is room in any case.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (F, capacity, columns)
-    slot : ndarray of shape (rows,)
-        Place of each row in ``rows``, -1 for those that are not there.
+    ``shape`` is that of the stack, ``n_bytes`` the room for rows, which is never less than that of ``fewest``.
     """
 
     def __init__(self, shape: tuple[int, int, int], dtype: np.dtype, n_bytes: int, fewest: int = 0):
@@ -82,17 +68,7 @@ class RowCache:
 class KernelRows(RowCache):
     """Rows of a square stack for compiled loops: all where they are in memory or fit, else those last loaded.
 
-    Parameters
-    ----------
-    stack : GramStack
-        Square stack.
-    memory : int
-        Bytes that a copy of the whole stack, or the rows that are here, may take.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether all rows are here.
+    ``memory`` is what a copy of the whole stack, or the rows that are here, may take; ``complete`` says which it is.
     """
 
     def __init__(self, stack: GramStack, memory: int):

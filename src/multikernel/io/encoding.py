@@ -80,12 +80,8 @@ def _subclasses(cls: Any) -> Iterable[type]:
 class Encoder:
     """Turns objects into JSON values, given the classes whose instances may be stored, by name.
 
-    Attributes
-    ----------
-    arrays : list of ndarray
-        C-contiguous arrays that the JSON refers to by position.
-    objects : list
-        JSON of each instance, once, however many times it is referred to.
+    ``arrays`` are those that the JSON refers to by position; ``objects`` is the JSON of each instance, once, however
+    many times it is referred to.
     """
 
     def __init__(self, classes: Mapping[str, type]):
@@ -195,18 +191,10 @@ def _refusal(value: Any, where: str) -> str:
 
 
 class Decoder:
-    """Rebuilds objects from JSON; the inverse of `Encoder`.
+    """Rebuilds objects from JSON; the inverse of `Encoder`. No class but the given ones is ever made.
 
-    Parameters
-    ----------
-    classes : dict of str to type
-        The only classes that are ever made.
-    objects : list
-        JSON of the shared instances.
-    read_array : callable
-        ``read_array(k)`` gives array number k.
-    written_by : str
-        The library version of the file, for messages.
+    ``objects`` is the JSON of the shared instances, ``read_array(k)`` gives array number k, and ``written_by`` is the
+    library version of the file, for messages.
     """
 
     def __init__(

@@ -68,18 +68,6 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     The bytes go to a temporary file in the same folder, are forced to disk, and the file is then renamed.
     Whatever happens in between (an exception, Ctrl-C, a full disk), ``path`` keeps its former content, or
     stays absent, and the temporary file is removed; that of a process that was killed, by the next one that writes.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from multikernel.io.files import atomic_write
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     target = pathlib.Path(folder, "numbers.bin")
-    ...     with atomic_write(target) as stream:
-    ...         _ = stream.write(b"123")
-    ...         before = target.exists()
-    ...     before, target.read_bytes()
-    (False, b'123')
     """
     target = Path(path)
     if target.is_dir():
@@ -160,11 +148,8 @@ def near_matches(name: str, choices: list[str], count: int = 3) -> str:
 
     Examples
     --------
-    >>> from multikernel.io.files import near_matches
-    >>> near_matches("speceis", ["species", "petal"])
-    "did you mean 'species'?"
-    >>> near_matches("q", ["species", "petal"])
-    "there are 'species', 'petal'"
+    >>> near_matches("speceis", ["species", "petal"]), near_matches("q", ["species", "petal"])
+    ("did you mean 'species'?", "there are 'species', 'petal'")
     """
     import difflib
 

@@ -14,14 +14,7 @@ def multikernel_version() -> str:
 
 
 def all_versions() -> dict[str, str]:
-    """Versions that results may depend on, by name.
-
-    Examples
-    --------
-    >>> from multikernel.io.versions import all_versions
-    >>> list(all_versions())
-    ['multikernel', 'Python', 'NumPy', 'SciPy', 'scikit-learn', 'numba', 'platform']
-    """
+    """Versions that results may depend on, by name."""
     found = {"multikernel": multikernel_version(), "Python": platform.python_version()}
     for title in ("NumPy", "SciPy", "scikit-learn", "numba"):
         found[title] = metadata.version(title)

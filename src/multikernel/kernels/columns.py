@@ -41,23 +41,15 @@ def names_of(X: Any) -> list[str] | None:
 def resolve_columns(columns: Any, X: Any, feature_names: Sequence[str] | None = None) -> np.ndarray:
     """Positions of the selected columns, shape (d,).
 
-    Parameters
-    ----------
-    columns : None, str, int, slice, sequence of str, int or bool, or callable
-        As in scikit-learn's ``ColumnTransformer``; slices of names include their end. A callable is called
-        with ``X`` and returns any of the others.
-    X : array, CSR matrix or data frame of shape (n, D)
-    feature_names : sequence of str, optional
-        Names of the D columns; those of a data frame are known without it.
+    ``columns`` is as in scikit-learn's ``ColumnTransformer``: None (all), a name, a position, a slice (of names, with
+    its end), a sequence of names or positions, a mask, or a callable that is called with X and returns any of these.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.zeros((2, 4))
-    >>> resolve_columns(slice(1, 3), X)
-    array([1, 2])
-    >>> resolve_columns(["d", "a"], X, feature_names=["a", "b", "c", "d"])
-    array([3, 0])
+    >>> resolve_columns(slice(1, 3), X), resolve_columns(["d", "a"], X, feature_names=["a", "b", "c", "d"])
+    (array([1, 2]), array([3, 0]))
     """
     columns = columns(X) if callable(columns) else columns
     n_features = X.shape[1]

@@ -27,15 +27,10 @@ _DENSE_ADVANTAGE = {4: 18.0, 8: 12.0}
 
 
 class Histograms(Quantity):
-    """Sums over bins of a function of two histograms.
+    """Sums over bins of a function of two histograms, divided by their sums (of absolute values) if ``normalize``.
 
-    Parameters
-    ----------
-    columns, names : positions (d,) and, if known, names of the bins
-    normalize : bool
-        Divide each histogram by its sum (of absolute values) first.
-    pool : (grid, level), optional
-        The columns hold grid × grid cells of equally many bins, cell after cell; sum them to level × level cells.
+    ``names`` are those of the bins, for messages. With ``pool=(grid, level)`` the columns hold grid × grid cells of
+    equally many bins, cell after cell, which are summed to level × level cells.
     """
 
     costly = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,47 +20,20 @@ USUAL_TARGETS = ("y", "y_train", "target", "label", "labels", "class", "classes"
 
 @dataclass(frozen=True)
 class Dataset:
-    """A task: classification, or regression.
+    """A task: classification, or regression."""
 
-    Parameters
-    ----------
-    name : str
-        For titles: the files' names.
-    X : ndarray of shape (n, d), or (n, n, F) for precomputed kernels or distances
-    y : ndarray of shape (n,)
-        Labels, integers or text; floats to predict.
-    views : dict of str to list of int
-        Columns of X that belong together; empty for precomputed kernels.
-    feature_names : list of str
-        Names of the columns of X; empty for precomputed kernels.
-    kernel_names : list of str
-        Names of the precomputed kernels; empty for features.
-    target : str
-        Where the labels came from.
-    ids : list of str, optional
-        ID of each sample.
-    splits : list of pairs of index arrays, optional
-        Training and test samples, where the file has them.
-    is_table : bool
-        Whether X comes from columns of a table and not from an archive's arrays.
-    files : list of str
-        Views that were joined, in the order of their files.
-    distances : bool
-        Whether X holds distances and not kernels.
-    """
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    views: dict[str, list[int]] = field(default_factory=dict)
+    name: str  # for titles: the files' names
+    X: np.ndarray  # (n, d), or (n, n, F) for precomputed kernels or distances
+    y: np.ndarray  # (n,): labels, integers or text; floats to predict
+    views: dict[str, list[int]] = field(default_factory=dict)  # columns of X that belong together
     feature_names: list[str] = field(default_factory=list)
-    kernel_names: list[str] = field(default_factory=list)
-    target: str = "y"
+    kernel_names: list[str] = field(default_factory=list)  # of precomputed kernels
+    target: str = "y"  # where the labels came from
     ids: list[str] | None = None
-    splits: list[tuple[np.ndarray, np.ndarray]] | None = None
-    is_table: bool = False
-    files: list[str] = field(default_factory=list)
-    distances: bool = False
+    splits: list[tuple[np.ndarray, np.ndarray]] | None = None  # training and test samples, where the file has them
+    is_table: bool = False  # whether X comes from columns of a table and not from an archive's arrays
+    files: list[str] = field(default_factory=list)  # views that were joined, in the order of their files
+    distances: bool = False  # whether X holds distances and not kernels
 
     @property
     def is_precomputed(self) -> bool:
@@ -124,7 +97,7 @@ def read_dataset(
     paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     table = read_tables(paths, id)
     target = _target_name(table, target)
-    y = _numbers(table, target) if regression else _labels(table, target)
+    y = _labels(table, target, regression=regression)
     name = ", ".join(Path(path).name for path in paths)
     splits = None if split is None else _take_splits(table, split, len(y))
     known: dict[str, Any] = {"target": target, "ids": table.ids, "splits": splits}
@@ -137,11 +110,11 @@ def read_dataset(
     if precomputed:
         raise DataError(f"{table.source}: precomputed kernels come from .npz or .mat files, not from a table")
     features = _feature_blocks(table, target, len(y), views)
-    columns, groups = _columns(features)
-    dropped = set(select_columns(drop, columns, groups)) if drop else set()
-    chosen = _views(columns, groups, views, dropped, target, table)
+    places = _places(features)
+    chosen = _views(table, features, list(places), views, drop, target)
     used = sorted({index for members in chosen.values() for index in members})
     position = {index: k for k, index in enumerate(used)}
+    columns = list(places)
     names = [columns[index] for index in used]
     return Dataset(
         name,
@@ -165,15 +138,14 @@ def read_features(source: str | os.PathLike[str] | Table, names: Sequence[str]) 
         All of the file, where labels may be too.
     """
     table = source if isinstance(source, Table) else read_table(source)
-    columns = {column: block for block in table.blocks for column in _block_columns(block, table.blocks[block])}
-    missing = [name for name in names if name not in columns]
+    places = _places(table.blocks)
+    missing = [name for name in names if name not in places]
     if missing:
         raise DataError(
             f"{table.source} lacks {len(missing)} of the {len(names)} columns that the model was fitted on, "
-            f"first {missing[0]!r}; {near_matches(missing[0], list(columns))}"
+            f"first {missing[0]!r}; {near_matches(missing[0], list(places))}"
         )
-    needed = dict.fromkeys(columns[name] for name in names)
-    blocks = {block: table.blocks[block] for block in needed}
+    blocks = {block: table.blocks[block] for block, _ in (places[name] for name in names)}
     _check_lengths(table.source, blocks)
     return _matrix(table.source, blocks, list(names)), table
 
@@ -182,7 +154,7 @@ def labels_if_present(table: Table, target: str, n_samples: int, *, regression: 
     """Labels, or numbers, of new samples where the file has them, to score predictions."""
     if target not in table.blocks or table.blocks[target].size != n_samples:
         return None
-    return _numbers(table, target) if regression else _labels(table, target, minimum=1)
+    return _labels(table, target, regression=regression, fewest=1)
 
 
 def _take_splits(table: Table, split: tuple[str, str], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -218,14 +190,6 @@ def _check_diagonal(table: Table, kernels: np.ndarray, names: list[str], distanc
             raise DataError(f"{table.source}: the diagonal of {name!r} is not zero: these are not distances")
 
 
-def _numbers(table: Table, target: str) -> np.ndarray:
-    """The target as finite floats, shape (n,)."""
-    values = _one_each(table, target)
-    if values.dtype.kind not in "biuf":
-        raise DataError(f"{table.source}: the target {target!r} is not numeric: regression needs numbers")
-    return _complete(table, target, values.astype(np.float64), lambda y: ~np.isfinite(y))
-
-
 def _target_name(table: Table, target: str | None) -> str:
     """The target as asked, else the only array with a usual name."""
     if target is not None:
@@ -245,7 +209,10 @@ def _target_name(table: Table, target: str | None) -> str:
 
 def _as_long_as_samples(table: Table, usual: list[str]) -> list[str]:
     """Those of an archive's candidates that are as long as its data, the longest: ``classes`` is often names only."""
-    lengths = {name: _n_labels(table.blocks[name]) for name in usual}
+    lengths = {}  # entries, or rows where a sample has several labels
+    for name in usual:
+        block = table.blocks[name]
+        lengths[name] = block.size if block.size == max(block.shape, default=1) else len(block)
     data = [block for name, block in table.blocks.items() if block.ndim >= 2 and name not in usual]
     # the last axis too: kernels may be stored as (F, n, n)
     sides = {block.shape[0] for block in data} | {block.shape[-1] for block in data if block.ndim == 3}
@@ -255,35 +222,8 @@ def _as_long_as_samples(table: Table, usual: list[str]) -> list[str]:
     return [name for name in fitting if lengths[name] == max(lengths[other] for other in fitting)]
 
 
-def _n_labels(block: np.ndarray) -> int:
-    """Samples that an array of labels is for: its entries, or its rows if it has several labels a sample."""
-    return block.size if block.size == max(block.shape, default=1) else len(block)
-
-
-def _labels(table: Table, target: str, minimum: int = 2) -> np.ndarray:
-    """Labels as integers where they are whole numbers, else as text; checked."""
-    where = f"{table.source}: the target {target!r}"
-    values = _one_each(table, target)
-    if values.dtype.kind in "OUS":
-        y = _complete(table, target, np.array([str(value).strip() for value in values]), lambda y: y == "")
-    else:
-        y = _complete(table, target, values.astype(np.float64), lambda y: ~np.isfinite(y))
-    if y.dtype.kind == "f":
-        fraction = y != np.round(y)
-        if fraction.any():
-            example = y[np.argmax(fraction)]
-            raise DataError(f"{where} looks continuous ({example:g}): use classes, or `fit --regression`")
-        y = y.astype(np.int64)
-    classes = np.unique(y)
-    if len(classes) < minimum:
-        raise DataError(f"{where} has only one class ({classes[0]}) in {len(y)} rows: at least two are needed")
-    if len(classes) > max(2, len(y) // 2):
-        raise DataError(f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?")
-    return y
-
-
-def _one_each(table: Table, target: str) -> np.ndarray:
-    """The target as one value a sample, shape (n,)."""
+def _labels(table: Table, target: str, *, regression: bool = False, fewest: int = 2) -> np.ndarray:
+    """The target, shape (n,): finite floats, or labels as integers where they are whole numbers, else as text."""
     where, values = f"{table.source}: the target {target!r}", np.asarray(table.blocks[target])
     if values.dtype.kind not in "biufOUS":
         raise DataError(f"{where} holds {values.dtype}, neither numbers nor text")
@@ -291,18 +231,30 @@ def _one_each(table: Table, target: str) -> np.ndarray:
         raise DataError(f"{where} has shape {values.shape}: expected one label per sample")
     if not values.size:
         raise DataError(f"{where} has no entries: there is nothing to learn from")
-    return values.ravel()
-
-
-def _complete(table: Table, target: str, y: np.ndarray, is_missing: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The target, if it is missing nowhere."""
-    missing = is_missing(y)
+    if values.dtype.kind in "OUS":
+        if regression:
+            raise DataError(f"{where} is not numeric: regression needs numbers")
+        y = np.array([str(value).strip() for value in values.ravel()])
+        missing = y == ""
+    else:
+        y = values.ravel().astype(np.float64)
+        missing = ~np.isfinite(y)
     if missing.any():
         first = int(np.argmax(missing))
-        raise DataError(
-            f"{table.source}: the target {target!r} is missing in {missing.sum()} of {len(y)} rows, first in row "
-            f"{first}: drop them"
-        )
+        raise DataError(f"{where} is missing in {missing.sum()} of {len(y)} rows, first in row {first}: drop them")
+    if regression:
+        return y
+    if y.dtype.kind == "f":
+        fraction = y != np.round(y)
+        if fraction.any():
+            example = y[np.argmax(fraction)]
+            raise DataError(f"{where} looks continuous ({example:g}): use classes, or `fit --regression`")
+        y = y.astype(np.int64)
+    classes = np.unique(y)
+    if len(classes) < fewest:
+        raise DataError(f"{where} has only one class ({classes[0]}) in {len(y)} rows: at least two are needed")
+    if len(classes) > max(2, len(y) // 2):
+        raise DataError(f"{where} has {len(classes)} different values in {len(y)} rows: is it the right column?")
     return y
 
 
@@ -338,41 +290,38 @@ def _check_lengths(source: str, blocks: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def _block_columns(name: str, block: np.ndarray) -> list[str]:
-    """Names of a block's columns: its own name, or ``name.0``, ``name.1``…"""
-    if block.ndim == 1:
-        return [name]
-    return [f"{name}.{k}" for k in range(int(np.prod(block.shape[1:])))]
-
-
-def _columns(blocks: Mapping[str, np.ndarray]) -> tuple[list[str], dict[str, list[int]]]:
-    """Names of all columns, and positions by block of those that have several."""
-    columns: list[str] = []
-    groups = {}
-    for name, block in blocks.items():
-        own = _block_columns(name, block)
-        if block.ndim > 1:
-            groups[name] = list(range(len(columns), len(columns) + len(own)))
-        columns.extend(own)
-    return columns, groups
+def _places(blocks: Mapping[str, np.ndarray]) -> dict[str, tuple[str, int]]:
+    """Where each column is, block and position, by its name: that of the block, or ``block.0``, ``block.1``…"""
+    places = {}
+    for block, values in blocks.items():
+        width = int(np.prod(values.shape[1:]))
+        names = [block] if values.ndim == 1 else [f"{block}.{k}" for k in range(width)]
+        places.update({name: (block, k) for k, name in enumerate(names)})
+    return places
 
 
 def _views(
-    columns: list[str],
-    groups: dict[str, list[int]],
-    views: Mapping[str, str] | None,
-    dropped: set[int],
-    target: str,
     table: Table,
+    features: Mapping[str, np.ndarray],
+    columns: list[str],
+    views: Mapping[str, str] | None,
+    drop: str | None,
+    target: str,
 ) -> dict[str, list[int]]:
     """Columns by view, without those dropped."""
+    position = {name: k for k, name in enumerate(columns)}
+    groups = {
+        name: [position[f"{name}.{k}"] for k in range(block.shape[1])]
+        for name, block in features.items()
+        if block.ndim > 1
+    }
+    dropped = set(select_columns(drop, columns, groups)) if drop else set()
     if views:
         for name, selector in views.items():
             if target in selector.split(","):
                 raise DataError(f"view {name!r}: {target!r} is the target and cannot be a feature")
         chosen = {name: select_columns(selector, columns, groups) for name, selector in views.items()}
     elif table.views:  # a view a file
-        position = {name: k for k, name in enumerate(columns)}
         of_files = {
             view: [i for name in members for i in groups.get(name, [position[name]] if name in position else [])]
             for view, members in table.views.items()
@@ -389,27 +338,25 @@ def _views(
 
 def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str]) -> np.ndarray:
     """The columns ``names`` as numbers, all of them finite; float32 stays float32."""
+    places = _places(blocks)
     wanted: dict[str, list[tuple[int, int]]] = {}
-    position = {name: k for k, name in enumerate(names)}
-    for block_name, block in blocks.items():
-        for k, column in enumerate(_block_columns(block_name, block)):
-            if column in position:
-                wanted.setdefault(block_name, []).append((k, position[column]))
+    for k, name in enumerate(names):
+        block, column = places[name]
+        wanted.setdefault(block, []).append((column, k))
     n_samples = len(next(iter(blocks.values())))
-    single = all(blocks[name].dtype in (np.float32, np.float16) for name in wanted)
+    single = all(blocks[block].dtype in (np.float32, np.float16) for block in wanted)
     X = np.empty((n_samples, len(names)), np.float32 if single else np.float64)
-    for block_name, pairs in wanted.items():
-        block = blocks[block_name]
-        if block.dtype.kind not in "biuf":
-            _refuse_text(source, block_name, block)
+    for block, pairs in wanted.items():
+        if blocks[block].dtype.kind not in "biuf":
+            _refuse_text(source, block, blocks[block])
         inside, outside = (list(side) for side in zip(*pairs))
-        X[:, outside] = block.reshape(n_samples, -1)[:, inside]
+        X[:, outside] = blocks[block].reshape(n_samples, -1)[:, inside]
     finite = np.isfinite(X)
     if not finite.all():
-        row, column = np.argwhere(~finite)[0]
+        row, worst = np.argwhere(~finite)[0]
         raise DataError(
             f"{source}: {X.size - finite.sum()} values are missing or not finite, first in column "
-            f"{names[column]!r}, row {row} (counted from 0). Drop these rows or fill them in"
+            f"{names[worst]!r}, row {row} (counted from 0). Drop these rows or fill them in"
         )
     return X
 

@@ -22,42 +22,19 @@ Blocks = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Table:
-    """Arrays as a file holds them, by name.
+    """Arrays as a file holds them, by name."""
 
-    Parameters
-    ----------
-    source : str
-        The file's name, for messages.
-    blocks : dict of str to ndarray
-        A column of a table is an array of shape (n,); an archive's arrays keep the shape they have.
-    is_archive : bool
-        Whether the arrays come from an archive, where lengths and meanings are free.
-    ids : list of str, optional
-        ID of each sample.
-    views : dict of str to list of str
-        Columns by the file that they come from, where there are several.
-    """
-
-    source: str
-    blocks: dict[str, np.ndarray]
-    is_archive: bool = False
+    source: str  # the file's name, for messages
+    blocks: Blocks  # a column of a table has shape (n,); an archive's arrays keep the shape they have
+    is_archive: bool = False  # whether lengths and meanings of the arrays are free
     ids: list[str] | None = None
-    views: dict[str, list[str]] = field(default_factory=dict)
+    views: dict[str, list[str]] = field(default_factory=dict)  # columns by the file that they come from
 
 
 def read_table(path: str | os.PathLike[str], *, text: str | None = None) -> Table:
-    """Read a file by its ending: .csv, .tsv, .parquet, .npz or .mat.
+    """Read a file by its ending: .csv, .tsv, .parquet, .npz or .mat; a `DataError` says what is wrong with it.
 
-    Parameters
-    ----------
-    path : path
-    text : str, optional
-        A column of a text file that is not to be read as numbers: IDs such as 007.
-
-    Raises
-    ------
-    DataError
-        When the file is missing, unreadable, truncated, empty or of an unknown kind.
+    ``text`` is a column of a text file that is not to be read as numbers: IDs such as 007.
     """
     path = Path(path)
     if path.is_dir():
@@ -90,23 +67,8 @@ def read_tables(
     """Read one file, or join several by the column ``id``; rows are in the order of the first file.
 
     A column that several files have with the same values is one column. Where the values differ, it is
-    ``view.column`` for each file.
-
-    Parameters
-    ----------
-    paths : sequence of path
-    id : str, optional
-        Column, or array, with the ID of each sample; it is not among the columns of the result.
-    names : sequence of str, optional
-        Names of the views, in the order of the files, where they are known from an earlier join: then every column
-        of the result has its name with and without the view. By default files are called by their names.
-    needs_id : bool
-        Whether a file without the column ``id`` is refused.
-
-    Raises
-    ------
-    DataError
-        When a file cannot be read, or the files are not about the same samples.
+    ``view.column`` for each file, and files are called by their names. With ``names`` of the views, known from an
+    earlier join, every column of the result has its name with and without the view.
     """
     if id is None:
         if len(paths) > 1:

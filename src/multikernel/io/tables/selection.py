@@ -9,14 +9,7 @@ from multikernel.io.files import DataError, near_matches
 
 
 def parse_view(text: str) -> tuple[str, str]:
-    """Split ``name=columns``; a `ValueError` says what is wrong.
-
-    Examples
-    --------
-    >>> from multikernel.io.tables import parse_view
-    >>> parse_view("petals=petal_*")
-    ('petals', 'petal_*')
-    """
+    """Split ``name=columns``; a `ValueError` says what is wrong."""
     name, equals, columns = text.partition("=")
     if not (equals and name.strip() and columns.strip()):
         raise ValueError(f"{text!r} should be name=columns, such as petals=petal_length,petal_width or genes=4:20")
@@ -31,20 +24,6 @@ def select_columns(
     An entry is a column's name, a group's name (an array of an archive), a position, a range or a pattern.
     Ranges of positions are half-open as in Python (``0:4`` is four columns); ranges of names include both
     ends (``a:d``), as do pandas'. Patterns are those of the shell: ``gene_*``. A name wins over a position.
-
-    Parameters
-    ----------
-    selector : str
-        Such as ``"petal_length,2:4,gene_*"``.
-    columns : sequence of str
-        Names of all columns.
-    groups : mapping of str to sequence of int, optional
-        Names that stand for several columns.
-
-    Raises
-    ------
-    DataError
-        When an entry names nothing.
 
     Examples
     --------
@@ -68,24 +47,19 @@ def _entry(entry: str, columns: list[str], groups: Mapping[str, Sequence[int]]) 
     if entry in groups:
         return list(groups[entry])
     if any(sign in entry for sign in "*?["):
-        return _pattern(entry, columns, groups)
+        named = {**{name: [k] for k, name in enumerate(columns)}, **groups}
+        found = [k for name, members in named.items() if fnmatch.fnmatchcase(name, entry) for k in members]
+        if not found:
+            stem = entry.translate(str.maketrans("", "", "*?[]"))
+            raise DataError(f"no column matches {entry!r}; {near_matches(stem, [*columns, *groups])}")
+        return found
     if ":" in entry:
         return _range(entry, columns)
-    if entry.lstrip("-").isdigit():
-        return [_position(int(entry), columns)]
-    raise _unknown(entry, columns, groups)
-
-
-def _pattern(entry: str, columns: list[str], groups: Mapping[str, Sequence[int]]) -> list[int]:
-    """Columns and groups whose names match a shell pattern."""
-    found = [i for i, name in enumerate(columns) if fnmatch.fnmatchcase(name, entry)]
-    for name, members in groups.items():
-        if fnmatch.fnmatchcase(name, entry):
-            found.extend(members)
-    if not found:
-        stem = entry.translate(str.maketrans("", "", "*?[]"))
-        raise DataError(f"no column matches {entry!r}; {near_matches(stem, [*columns, *groups])}")
-    return found
+    if not entry.lstrip("-").isdigit():
+        raise DataError(f"there is no column {entry!r}; {near_matches(entry, [*groups, *columns])}")
+    if not -len(columns) <= int(entry) < len(columns):
+        raise DataError(f"there is no column number {entry}: the {len(columns)} columns are numbered from 0")
+    return [int(entry) % len(columns)]
 
 
 def _range(entry: str, columns: list[str]) -> list[int]:
@@ -94,28 +68,12 @@ def _range(entry: str, columns: list[str]) -> list[int]:
     if all(part == "" or (part.lstrip("-").isdigit() and part not in columns) for part in (first, last)):
         found = list(range(len(columns))[slice(*(int(p) if p else None for p in (first, last)))])
     else:
-        start = _named(first, columns) if first else 0
-        stop = _named(last, columns) if last else len(columns) - 1
+        for name in (first, last):
+            if name and name not in columns:
+                raise DataError(f"there is no column {name!r}; {near_matches(name, columns)}")
+        start = columns.index(first) if first else 0
+        stop = columns.index(last) if last else len(columns) - 1
         found = list(range(start, stop + 1))
     if not found:
         raise DataError(f"the range {entry!r} is empty: there are {len(columns)} columns, numbered from 0")
     return found
-
-
-def _named(name: str, columns: list[str]) -> int:
-    """Position of a column by its name."""
-    if name not in columns:
-        raise _unknown(name, columns, {})
-    return columns.index(name)
-
-
-def _position(index: int, columns: list[str]) -> int:
-    """A position in range, counted from the end if negative."""
-    if not -len(columns) <= index < len(columns):
-        raise DataError(f"there is no column number {index}: the {len(columns)} columns are numbered from 0")
-    return index % len(columns)
-
-
-def _unknown(name: str, columns: list[str], groups: Mapping[str, Sequence[int]]) -> DataError:
-    """The error for a name that is not there, with names that are."""
-    return DataError(f"there is no column {name!r}; {near_matches(name, [*groups, *columns])}")
