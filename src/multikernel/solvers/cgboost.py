@@ -19,35 +19,7 @@ def cg_boost(
     *,
     max_iter: int = 1000,
 ) -> None:
-    """Solve the problem over a growing set of kernels; the monitor has the result.
-
-    Parameters
-    ----------
-    problem : ColumnProblem
-        What to solve.
-    monitor : Monitor
-        Told once a master problem, with weights of one for the kernels it has.
-    start : tuple of ndarray, optional
-        Kernels to begin with (weights of one), and alpha.
-    max_iter : int
-        Largest number of master problems.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel import gram_stack
-    >>> from multikernel.problems.cgboost import ColumnProblem
-    >>> from multikernel.svm import LabelSVMs
-    >>> from multikernel.runtime.monitor import Monitor
-    >>> from multikernel.solvers.cgboost import cg_boost
-    >>> y = np.array([-1.0, 1.0, -1.0, 1.0])
-    >>> stack = gram_stack(np.stack([np.outer(y, y), 1e-3 * np.eye(4)], axis=-1))
-    >>> problem = ColumnProblem(stack, LabelSVMs(y[:, None]))
-    >>> monitor = Monitor(problem, tol=1e-3)
-    >>> cg_boost(problem, monitor)
-    >>> monitor.result().weights
-    array([1., 0.])
-    """
+    """Solve the problem over a growing set of kernels, whose weights are one; an iteration is a master problem."""
     chosen, alpha = problem.start() if start is None else start
     if start is None:
         # without kernels a sample's coefficient is its bound, up to the sums that the biases ask for

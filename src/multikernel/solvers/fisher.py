@@ -48,17 +48,6 @@ def fisher_newton(
     ``J(g) = λ tr(H'(K(g) + λI)⁻¹H)`` is smooth and convex, and its second derivatives cost one more product with the
     kernels and a triangular solve, with the factorisation that alpha needs anyway. The model is exact up to third
     order, so steps converge quadratically; they are halved until J falls.
-
-    Parameters
-    ----------
-    problem : FisherProblem
-        What to solve.
-    monitor : Monitor
-        Judges each iteration; has the result.
-    start : (weights, alpha), optional
-        Where to start; only the weights are used.
-    max_iter : int
-        Largest number of quadratic models.
     """
     weights = aligned_weights(problem) if start is None else start[0]
     value, alpha = problem.solve_inner(weights)

@@ -33,30 +33,6 @@ def lp_beta(
     Of the n (M − 1) constraints few hold with equality at a solution. A linear program with some of them has a
     solution whose weights are feasible for all, and whose prices, zero elsewhere, are feasible for the whole dual:
     both bounds are proved at each round, and meet when no constraint is violated any more.
-
-    Parameters
-    ----------
-    problem : MarginProblem
-        What to solve.
-    monitor : Monitor
-        Told once a linear program.
-    start : tuple of ndarray, optional
-        Weights and prices to begin with.
-    max_iter : int
-        Largest number of linear programs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.lpbeta import MarginProblem
-    >>> from multikernel.runtime.monitor import Monitor
-    >>> from multikernel.solvers.lpbeta import lp_beta
-    >>> rng = np.random.default_rng(0)
-    >>> problem = MarginProblem(rng.normal(size=(3, 40, 4)), np.arange(40) % 4, nu=0.3)
-    >>> monitor = Monitor(problem, tol=1e-8)
-    >>> lp_beta(problem, monitor)
-    >>> monitor.result().converged
-    True
     """
     weights, prices = problem.start() if start is None else start
     weights = problem.members(weights)

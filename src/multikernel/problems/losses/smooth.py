@@ -160,15 +160,7 @@ class SmoothLoss:
 
 
 class LogisticLoss(SmoothLoss):
-    """``Σ_r log(1 + exp(-y_r f_r))`` with signs y.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.losses.smooth import LogisticLoss
-    >>> round(LogisticLoss([1.0, -1.0]).value(np.zeros((2, 1))), 6)
-    0.693147
-    """
+    """``Σ_r log(1 + exp(-y_r f_r))`` with signs y."""
 
     code, smoothness = LOGISTIC, 0.25
 
@@ -190,15 +182,7 @@ class LogisticLoss(SmoothLoss):
 
 
 class SoftmaxLoss(SmoothLoss):
-    """``log Σ_r exp(f_r) - f_y``, the logistic loss of several classes; ``targets`` is one at the class, else zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.losses.smooth import SoftmaxLoss
-    >>> round(SoftmaxLoss(np.eye(3)).value(np.zeros((3, 3))), 6)
-    1.098612
-    """
+    """``log Σ_r exp(f_r) - f_y``, the logistic loss of several classes; ``targets`` is 1 at the class, else 0."""
 
     code, smoothness, separable = SOFTMAX, 0.5, False
 
@@ -274,15 +258,7 @@ class _Hinge(ParabolicLoss):
 
 
 class SquaredHinge(_Hinge):
-    """``Σ_r max(0, 1 - y_r f_r)²`` with signs y.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.losses.smooth import SquaredHinge
-    >>> SquaredHinge([1.0, -1.0]).value(np.array([[2.0], [1.0]]))
-    2.0
-    """
+    """``Σ_r max(0, 1 - y_r f_r)²`` with signs y."""
 
     smoothness = 2.0
 
@@ -299,20 +275,6 @@ class SmoothedHinge(_Hinge):
 
     Per score, with margin z = y f and signs y: 0 for z >= 1, ``1 - z - width/2`` for z <= 1 - width, and
     ``(1 - z)² / (2 width)`` between.
-
-    Parameters
-    ----------
-    targets, sample_weight
-        As for :class:`SmoothLoss`.
-    width : float
-        Margins over which it is curved; towards zero this becomes the hinge loss.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.losses.smooth import SmoothedHinge
-    >>> SmoothedHinge([1.0, 1.0, 1.0]).losses(np.array([[2.0], [0.5], [-1.0]]))
-    array([0.   , 0.125, 1.5  ])
     """
 
     def __init__(self, targets: ArrayLike, sample_weight: ArrayLike | None = None, width: float = 1.0):
@@ -321,14 +283,7 @@ class SmoothedHinge(_Hinge):
 
 
 class SquaredLoss(ParabolicLoss):
-    """``½ Σ_r (f_r - y_r)²``: ridge regression.
-
-    Examples
-    --------
-    >>> from multikernel.problems.losses.smooth import SquaredLoss
-    >>> SquaredLoss([0.0, 3.0]).best_constant()
-    array([1.5])
-    """
+    """``½ Σ_r (f_r - y_r)²``: ridge regression."""
 
     code, smoothness = RESIDUAL, 1.0
 
@@ -338,25 +293,7 @@ class SquaredLoss(ParabolicLoss):
 
 
 class HuberLoss(ParabolicLoss):
-    """``½ (f - y)²`` up to a distance of ``width``, then ``width (|f - y| - width/2)``; summed over scores.
-
-    Parameters
-    ----------
-    targets, sample_weight
-        As for :class:`SmoothLoss`.
-    width : float
-        Distance from which on it grows linearly.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.losses.smooth import HuberLoss
-    >>> loss = HuberLoss([0.0, 0.5, 1000.0], width=1.0)
-    >>> loss.losses(np.ones((3, 1)))
-    array([5.000e-01, 1.250e-01, 9.985e+02])
-    >>> loss.best_constant()  # a mean would be 333.5
-    array([0.75])
-    """
+    """``½ (f - y)²`` up to a distance of ``width``, then ``width (|f - y| - width/2)``; summed over scores."""
 
     code, smoothness = RESIDUAL, 1.0
 

@@ -41,18 +41,6 @@ def svrg_paper(
 
     History shows w as the algorithm has it, with coefficients for each kernel. At the end, with the weights found,
     one alpha is computed whose objective is at most that of w.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    monitor : Monitor
-        Judges every epoch, and long epochs on their way.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of epochs.
-    random_state : int, Generator or RandomState, optional
-        Samples to step on.
     """
     try:
         _epochs(problem, monitor, start, max_iter, generator(random_state))

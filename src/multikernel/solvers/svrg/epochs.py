@@ -22,12 +22,6 @@ class Epochs:
 
     With ``w_j = sqrt(d_j) v_j`` the regulariser is ``lam/2 ‖v‖²``, and a step in v is one in w_j of size ``step ·
     d_j``: that keeps one alpha for all kernels, and on Gram matrices a step costs a row of one kernel, not of F.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    random_state : int, Generator or RandomState, optional
-        Order of the samples.
     """
 
     def __init__(self, problem: SmoothProblem, random_state: Any = None):

@@ -16,15 +16,7 @@ CLOSE = 1e-3
 
 
 class Iterate:
-    """A solution at fixed weights: coefficients, scores, objective, gradient, dual point, gap at these weights.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    weights : ndarray of shape (F,)
-        Kernel weights d.
-    alpha : ndarray of shape (n, T)
-        Coefficients.
+    """A solution at fixed kernel weights d: coefficients, scores, objective, gradient, dual point, gap there.
 
     Attributes
     ----------
@@ -153,13 +145,7 @@ class Iterate:
 
 
 class Memory:
-    """The last few moves at fixed weights, and what L-BFGS makes of them.
-
-    Parameters
-    ----------
-    length : int
-        Moves to keep.
-    """
+    """The last few moves at fixed weights, and what L-BFGS makes of them."""
 
     def __init__(self, length: int):
         self.length = length

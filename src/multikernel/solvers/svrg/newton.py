@@ -47,18 +47,6 @@ def smooth_newton(
     the model approximate and the steps in alpha a few preconditioned conjugate gradients. The factorisation is what
     an exact Newton step in alpha at fixed weights needs anyway, so that bad condition (large C) costs nothing.
     Everything but the formulas is :func:`multikernel.solvers.mkl.newton.newton`.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    monitor : Monitor
-        Judges each iteration.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of quadratic models.
-    random_state : None
-        Not used.
     """
     if not np.isfinite(step_cost(problem)):
         n = len(problem.loss)
@@ -96,12 +84,6 @@ class SmoothDual:
     """A smooth problem as ``min over d of J(d)``, with what ``solvers.mkl.newton`` asks of one.
 
     In its terms ``linear`` is the dual value of the loss, and the quadratic forms are ``‖θ_j(A)‖² / lam``.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    monitor : Monitor
-        Is told how many steps in alpha were made.
     """
 
     def __init__(self, problem: SmoothProblem, monitor: Monitor):
@@ -205,12 +187,7 @@ def by_bounds(problem: SmoothProblem, weights: NDArray, warm: Matrix, tol: float
 
 
 class NewtonSystem:
-    """``lam + W K`` at an iterate, factorised score by score; W is the diagonal of the loss's second derivatives.
-
-    Parameters
-    ----------
-    point : Iterate
-    """
+    """``lam + W K`` at an iterate, factorised score by score; W is the diagonal of the loss's second derivatives."""
 
     def __init__(self, point: Iterate):
         problem, weights, features = point.problem, point.weights, point.problem.features

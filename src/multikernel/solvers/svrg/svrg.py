@@ -47,18 +47,6 @@ def svrg(
       :func:`multikernel.solvers.svrg.newton.smooth_newton` goes on. Where its steps are not exact (several classes
       with the softmax loss) or cannot be afforded, and an epoch gained less than half of the gap, Newton's direction
       by conjugate gradients takes the place of the gradient.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    monitor : Monitor
-        Judges the solution whenever the weights are about to move.
-    start : (weights, alpha), optional
-        Where to start, instead of equal weights and zero.
-    max_iter : int
-        Largest number of epochs.
-    random_state : int, Generator or RandomState, optional
-        Order of the samples.
     """
     epochs = Epochs(problem, random_state)
     exact = affordable(problem)
@@ -93,8 +81,6 @@ def svrg_alone(
     - h starts at 1/L, L bounding the curvature of any one sample; it grows after an epoch that lowered the objective,
       and shrinks after one that did not, which is left out;
     - weights move when the gap that they leave if held fixed is a share of the whole gap, see :class:`WeightSearch`.
-
-    Parameters are those of :func:`svrg`.
     """
     epochs = Epochs(problem, random_state)
 
@@ -107,14 +93,7 @@ def svrg_alone(
 
 
 class Pace:
-    """Tells when Newton steps promise to be quicker than the epochs that are left at their pace.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    monitor : Monitor
-        Knows the gap, and its goal.
-    """
+    """Tells when Newton steps promise to be quicker than the epochs that are left at their pace."""
 
     def __init__(self, problem: SmoothProblem, monitor: Monitor):
         self.monitor = monitor
@@ -139,8 +118,7 @@ def lbfgs(
 ) -> None:
     """L-BFGS while weights are fixed, weights in closed form between; the monitor has the result.
 
-    It is deterministic. An iteration costs one product with the combined kernel. Parameters are those of
-    :func:`svrg`, without ``random_state``.
+    It is deterministic. An iteration costs one product with the combined kernel.
     """
 
     def advance(point: Iterate, memory: Memory) -> None:
@@ -195,12 +173,6 @@ class WeightSearch:
     For fixed w the best weights are ``d_j ∝ ‖w_j‖^(2/(p+1))``, which cannot raise the objective, but near p = 1 gets
     to the optimum slowly. So a move in log d is made ``length`` times as long; the length grows while the objective
     falls; when it rises the search goes back to the weights before, looks at them closely, and makes shorter moves.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    weights : ndarray of shape (F,)
-        Where to start.
     """
 
     def __init__(self, problem: SmoothProblem, weights: NDArray):
