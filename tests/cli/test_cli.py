@@ -290,7 +290,10 @@ def test_a_fit_shows_progress_from_the_first_second(run, flowers, monkeypatch):
         (["compare", "--test-size", "2"], "not a share between 0 and 1"),
         (["compare", "-C", "1,-1"], "positive numbers separated by commas"),
         (["compare", "--target", "y"], "--target needs a file: add --data FILE"),
-        (["compare", "--data", "flowers.csv", "--view", "petals"], "--view 'petals' should be name=columns"),
+        (
+            ["compare", "--data", "flowers.csv", "--view", "petals"],
+            "--view: 'petals' should be name=columns",
+        ),
         (["compare", "--data", "flowers.csv", "--view", "a=0", "--view", "a=1"], "--view 'a' is given twice"),
         (["fit", "--data", "flowers.csv"], "required: -o/--output"),
         (["fit", "--data", "f.csv", "-o", "m", "--method", "bst"], "no method 'bst'; did you mean 'best'?"),
@@ -431,7 +434,7 @@ def test_unexpected_errors_are_one_line_unless_the_traceback_is_asked_for(run, f
     def fail(*arguments, **options):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("multikernel.cli.comparing.compare", fail)
+    monkeypatch.setattr("multikernel.cli.commands.compare", fail)
     code, _, err = run("compare", "-d", flowers, "-t", "species")
     assert code == 1
     assert "multikernel: error: ZeroDivisionError: a mistake of ours" in err

@@ -232,7 +232,7 @@ def test_splits_may_be_masks_and_may_count_from_one(run, distances):
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        (["--split", "train"], "should name two arrays", 2),
+        (["--split", "train"], "is not the names of two arrays", 2),
         (["--split", "train,tset"], "no array 'tset' of rows for a split; did you mean 'test'?", 1),
         (["--split", "train,y"], "'train' has 2 splits, 'y' has 1", 1),
         (["--split", "train,test", "--cv", "3"], "not allowed with argument", 2),

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multikernel.compare.trial import Interruption
+from multikernel.compare.trial import interruption
 from multikernel.datasets import data_home
 from multikernel.io.files import DataError, atomic_write, write_text
 from multikernel_experiments.archives import Archives
@@ -76,9 +76,9 @@ def reproduce(
     protocol = protocol.quickened() if quick else protocol
     results = _empty(protocol, archives, quick=quick, jobs=jobs, command=command)
     run = _Run(results, Work(protocol, archives, cells, quick), jobs, say)
-    with Interruption() as interruption:
+    with interruption() as check:
         try:
-            run.all(interruption.check)
+            run.all(check)
         except KeyboardInterrupt:
             results.interrupted = True
             run.read()  # what other processes had finished but not told yet

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multikernel.compare.results import MethodResult
-from multikernel.compare.trial import Interruption
+from multikernel.compare.trial import interruption
 from multikernel_experiments.archives import Archives, MissingArray
 from multikernel_experiments.cells import Cells
 from multikernel_experiments.fitting import run_course, run_entry
@@ -50,7 +50,7 @@ def run_job(
 ) -> list[Found]:
     """Fit what the job asks for, keep the cells, and return them; ``tell`` is called after each."""
     found: list[Found] = []
-    with Interruption() as interruption:
+    with interruption() as check:
         start = time.perf_counter()
         try:
             task = _task(work, job.setting, job.split)
@@ -58,16 +58,16 @@ def run_job(
             return [_failed(entry, str(error), tell) for entry, _ in job.entries]
         kernels = time.perf_counter() - start  # said once, by the first cell
         for entry, path in job.entries:
-            record = _timed(partial(run_entry, work.protocol, entry, task, interruption.check))
+            record = _timed(partial(run_entry, work.protocol, entry, task, check))
             record["kernel_seconds"], kernels = kernels, 0.0
-            interruption.check()  # a fit that was interrupted returns what it has: not to be kept
+            check()  # a fit that was interrupted returns what it has: not to be kept
             if record["error"] is None:
                 work.cells.write(path, record)
             found.append((entry, record))
             tell(entry, record)
         for course, chosen, path in job.courses:
-            record = _timed(partial(run_course, work.protocol, course, task, chosen, interruption.check))
-            interruption.check()
+            record = _timed(partial(run_course, work.protocol, course, task, chosen, check))
+            check()
             work.cells.write(path, record)
             found.append((course, record))
             tell(course, record)

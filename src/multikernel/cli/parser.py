@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import pkgutil
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -33,15 +33,20 @@ examples:
 """
 
 
-def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) -> Callable[[str], Any]:
-    """Type of an option: a number that fits; ``what`` says which do."""
+def _imported(place: str) -> Callable[[Any], Any]:
+    """A function that is imported when it is called: help should not load numerical libraries."""
+    return lambda argument: pkgutil.resolve_name(place)(argument)
+
+
+def _value(make: Callable[[str], Any], fits: Callable[[Any], bool] = bool, what: str = "") -> Callable[[str], Any]:
+    """Type of an option: what is made of its text, if it fits; ``what`` says what does, or else the ValueError."""
 
     def parse(text: str) -> Any:
         try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not fits(value):
+            value = make(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}" if what else str(error)) from None
+        if not fits(value):
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return value
 
@@ -50,11 +55,23 @@ def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], what: str) 
 
 def whole(least: int) -> Callable[[str], int]:
     """Type of an option: a whole number of at least ``least``."""
-    return _number(int, lambda value: value >= least, f"a whole number of at least {least}")
+    return _value(int, lambda value: value >= least, f"a whole number of at least {least}")
 
 
-SHARE = _number(float, lambda value: 0 < value < 1, "a share between 0 and 1, such as 0.3")
-SECONDS = _number(float, lambda value: 0 < value < float("inf"), "a positive number of seconds")
+SHARE = _value(float, lambda value: 0 < value < 1, "a share between 0 and 1, such as 0.3")
+SECONDS = _value(float, lambda value: 0 < value < float("inf"), "a positive number of seconds")
+NUMBERS = _value(
+    lambda text: [float(part) for part in text.split(",")],
+    lambda values: all(0 < value < float("inf") for value in values),
+    "a list of positive numbers separated by commas, such as 0.1,1,10",
+)
+TWO_NAMES = _value(
+    lambda text: [name.strip() for name in text.split(",")],
+    lambda names: len(names) == 2 and all(names),
+    "the names of two arrays, such as train,test",
+)
+VIEW = _value(_imported("multikernel.io.tables:parse_view"))
+MEMORY = _value(_imported("multikernel.gram:parse_memory"))
 
 
 def _option(names: str, metavar: str | None, text: str, **settings: Any) -> tuple[list[str], dict[str, Any]]:
@@ -69,9 +86,7 @@ def _flag(name: str, text: str) -> tuple[list[str], dict[str, Any]]:
 def _data(**settings: Any) -> tuple[Any, ...]:
     """Options about the data."""
     files = ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file"
-    view = (
-        "columns that belong together: names, positions, ranges a:b, patterns, with commas; repeat it for more views"
-    )
+    view = "columns that belong together: names, positions, ranges a:b or patterns; repeat it for more views"
     scale = "columns to mean 0 and deviation 1, or median 0 and quartiles 1 apart, learnt on training samples "
     scale += "(default: standard for tables, none for arrays and for histogram kernels)"
     matrices = "the arrays, or this array, are kernels; usually detected from the shapes"
@@ -79,7 +94,7 @@ def _data(**settings: Any) -> tuple[Any, ...]:
         _option("-d --data", "FILE", files, action="append", **settings),
         _option("--id", "COLUMN", "sample IDs, used to join files and repeated with predictions"),
         _option("-t --target", "NAME", "column or array with the labels"),
-        _option("--view", "NAME=COLUMNS", view, action="append", default=[]),
+        _option("--view", "NAME=COLUMNS", view, action="append", default=[], type=VIEW),
         _option("--drop", "COLUMNS", "columns that are not features"),
         _option("--scale", None, scale, choices=("standard", "robust", "none")),
         _option("--precomputed", "ARRAY", matrices, nargs="?", const=True),
@@ -94,7 +109,7 @@ def _kernels() -> tuple[Any, ...]:
     psd = "kernels that are not positive semi-definite: reject, drop the negative part, or ignore it (default: raise)"
     return (
         _option("--kernels", "LIST", "families (default: %(default)s)", default="linear,polynomial,rbf"),
-        _option("--bandwidths", "LIST", bandwidths, default="1"),
+        _option("--bandwidths", "LIST", bandwidths, type=NUMBERS, default="1"),
         _option("--normalize", "STEP[,STEP]", steps),
         _option("--psd", None, psd, choices=("raise", "clip", "ignore"), default="raise"),
     )
@@ -105,23 +120,28 @@ def _tuning() -> tuple[Any, ...]:
     score = "score for choosing parameters and ranking methods (default: accuracy); roc_auc: mean over the classes"
     scores = ("accuracy", "balanced_accuracy", "roc_auc")
     return (
-        _option("-C", "LIST", "values of C to choose from by validation (default: the method's own)", dest="C"),
+        _option(
+            "-C",
+            "LIST",
+            "values of C to choose from by validation (default: the method's own)",
+            dest="C",
+            type=NUMBERS,
+        ),
         _option("--inner-cv", "FOLDS", "folds for that validation (default: 3)", type=whole(2), default=3),
         _option("--scoring", None, score, choices=scores, default="accuracy"),
         _option("--class-weight", None, "weight samples by the inverse of their class size", choices=("balanced",)),
         _option("--max-time", "SECONDS", "time limit for each fit", type=SECONDS),
-        _option("--memory", "SIZE", "memory for kernels, such as 2GB (default: half of what is free)"),
+        _option("--memory", "SIZE", "memory for kernels, such as 2GB (default: half of what is free)", type=MEMORY),
         _option("--seed", "N", "seed for the splits (default: 0)", type=whole(0), default=0),
     )
 
 
 NEW_SAMPLES = "new samples, or their kernels with the training samples; as many files, in the same order, as in fit"
 
-# Name, where it runs, what it does, usage, groups of options; of a list only one may be given.
-COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
+# Name, what it does, usage, groups of options; of a list only one may be given.
+COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
     (
         "compare",
-        "comparing:run_compare",
         "compare methods on the same splits and kernels; print a table, write a report",
         "[--data FILE --target NAME]",
         {
@@ -134,9 +154,7 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
                     _option(
                         "--test-size", "SHARE", "hold out a share once (default: 0.3 beyond 1000 samples)", type=SHARE
                     ),
-                    _option(
-                        "--split", "TRAIN,TEST", "arrays of training and test rows in the file, one split per row"
-                    ),
+                    _option("--split", "TRAIN,TEST", "arrays of training and test rows in the file", type=TWO_NAMES),
                 ],
                 _flag("--no-single", "do not score each kernel alone"),
             ),
@@ -149,7 +167,6 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
     ),
     (
         "fit",
-        "models:run_fit",
         "fit one method to all samples of a file and write a model file: arrays and JSON, no code",
         "--data FILE --output MODEL",
         {
@@ -165,7 +182,6 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
     ),
     (
         "predict",
-        "models:run_predict",
         "predict the labels of new samples with a model file; report the accuracy if the target is known",
         "MODEL --data FILE",
         {
@@ -183,7 +199,6 @@ COMMANDS: tuple[tuple[str, str, str, str, dict[str, tuple[Any, ...]]], ...] = (
     ),
     (
         "info",
-        "info:run_info",
         "describe a model or data file; without a file, list methods, kernels and versions",
         "[FILE]",
         {
@@ -213,11 +228,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"multikernel {multikernel_version()}")
     parser.add_argument("--traceback", action="store_true", help="show a full traceback on errors")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, run, summary, usage, groups in COMMANDS:
+    for name, summary, usage, groups in COMMANDS:
         command = _command(
             commands,
             name,
-            _imported(run),
+            _imported(f"multikernel.cli.commands:run_{name}"),
             summary,
             description=summary[:1].upper() + summary[1:] + ".",
             usage=f"multikernel {name} {usage} [options]",
@@ -249,12 +264,6 @@ def _command(commands: Any, name: str, run: Callable[[Any], int], summary: str, 
     return parser
 
 
-def _imported(place: str) -> Callable[[Any], int]:
-    """A function that is imported when it is called: help should not load numerical libraries."""
-    module, name = place.split(":")
-    return lambda options: getattr(import_module(f"multikernel.cli.{module}"), name)(options)
-
-
 def _add(group: Any, entries: Sequence[Any]) -> None:
     for entry in entries:
         if isinstance(entry, list):
@@ -273,24 +282,6 @@ class _Once(argparse.Action):
             raise argparse.ArgumentError(self, "given twice, but allowed only once")
         given.add(self.dest)
         setattr(namespace, self.dest, values)
-
-
-def numbers(text: str, option: str) -> list[float]:
-    """Positive numbers separated by commas, or a `UsageError`.
-
-    Examples
-    --------
-    >>> from multikernel.cli.parser import numbers
-    >>> numbers("0.25,1,4", "--bandwidths")
-    [0.25, 1.0, 4.0]
-    """
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(0 < value < float("inf") for value in values):
-        raise UsageError(f"{option} {text!r}: expected positive numbers separated by commas, such as 0.1,1,10")
-    return values
 
 
 def known_names(text: str, choices: Sequence[str], what: str) -> list[str]:

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from multikernel.cli.parser import UsageError, known_names, numbers
+from multikernel.cli.parser import UsageError, known_names
 from multikernel.compare.stacks import Preparation, make_scaler
 from multikernel.datasets import load_digits_quadrants
-from multikernel.gram import parse_memory
 from multikernel.gram.normalization import STEPS
 from multikernel.io.files import DataError
-from multikernel.io.tables import Dataset, parse_view, read_dataset
+from multikernel.io.tables import Dataset, read_dataset
 from multikernel.kernels import KernelFamily, kernel_grid
 from multikernel.kernels.family import NAMED_KERNELS
 
@@ -53,17 +52,13 @@ def say(options: argparse.Namespace, text: str) -> None:
 
 def begin(options: argparse.Namespace) -> CommandTask:
     """Check options and outputs, read the task that the options describe, and say what it is."""
-    grid = {"C": numbers(options.C, "-C")} if options.C else None
+    grid = {"C": options.C} if options.C else None
     steps = None
     if options.normalize is not None:
         known_names(options.normalize, STEPS, "step of normalisation")
         steps = [step.strip() for step in options.normalize.split(",")]  # a step may come twice
-    try:
-        memory = None if options.memory is None else parse_memory(options.memory)
-    except ValueError as error:
-        raise UsageError(f"--memory: {error}") from None
     check_outputs(options)
-    prepared = {"psd": options.psd, "normalize": steps, "memory": memory}
+    prepared = {"psd": options.psd, "normalize": steps, "memory": options.memory}
     task = _read(options, prepared, grid) if options.data else _embedded(options, prepared, grid)
     say(options, f"{task.name}: {task.description}")
     for remark in [] if options.quiet else _scale_remarks(task):
@@ -74,18 +69,22 @@ def begin(options: argparse.Namespace) -> CommandTask:
 def _read(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> CommandTask:
     """The task in the files."""
     families = known_names(options.kernels, FAMILIES, "kernel")
-    bandwidths = [f"{m:g}*mean" if m != 1 else "mean" for m in numbers(options.bandwidths, "--bandwidths")]
+    bandwidths = [f"{m:g}*mean" if m != 1 else "mean" for m in options.bandwidths]
+    names = [name for name, _ in options.view]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--view {name!r} is given twice: put its columns in one list, separated by commas")
     if len(options.data) > 1 and options.id is None:
         raise UsageError("several --data files are joined by sample ID: name the ID column with --id")
     data = read_dataset(
         options.data,
         target=options.target,
-        views=_views(options.view),
+        views=dict(options.view),
         drop=options.drop,
         precomputed=options.precomputed,
         distances=options.distances,
         id=options.id,
-        split=_split_names(getattr(options, "split", None)),
+        split=getattr(options, "split", None),
         regression=getattr(options, "regression", False),
     )
     name, _, description = data.describe().partition(": ")
@@ -108,30 +107,6 @@ def _read(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> C
     description += f", {len(kernels)} kernel{'s' * (len(kernels) != 1)}"
     description += f", columns scaled ({scale})" if scale else ""
     return CommandTask(name, description, data.X, data.y, Preparation(kernels, scale, **prepared), grid, data=data)
-
-
-def _split_names(text: str | None) -> tuple[str, str] | None:
-    """The two arrays of ``--split``, or a `UsageError`."""
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",")]
-    if len(names) != 2 or not all(names):
-        raise UsageError(f"--split {text!r} should name two arrays, such as train,test")
-    return names[0], names[1]
-
-
-def _views(texts: list[str]) -> dict[str, str]:
-    """Selectors by view name, or a `UsageError`."""
-    views: dict[str, str] = {}
-    for text in texts:
-        try:
-            name, columns = parse_view(text)
-        except ValueError as error:
-            raise UsageError(f"--view {error}") from None
-        if name in views:
-            raise UsageError(f"--view {name!r} is given twice: put its columns in one list, separated by commas")
-        views[name] = columns
-    return views
 
 
 def _embedded(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> CommandTask:

@@ -16,7 +16,7 @@ from multikernel.compare.results import Comparison, KernelResult, MethodResult
 from multikernel.compare.scores import METRICS
 from multikernel.compare.stacks import Preparation
 from multikernel.compare.table import HEADS
-from multikernel.compare.trial import Interruption, Trial
+from multikernel.compare.trial import Trial, interruption
 from multikernel.compare.tuning import Split, candidates, configured, inner_folds, n_fits, validates_itself
 from multikernel.estimators.registry import Method, available
 from multikernel.gram.normalization import Steps
@@ -187,7 +187,7 @@ class Run:
         """Fill in the comparison, split by split; after Ctrl-C with what is done."""
         start = time.perf_counter()
         self.progress = progress
-        with Interruption() as self.interruption:
+        with interruption() as self.check:
             try:
                 for number, split in enumerate(self.splits):
                     self._run_split(number, *split)
@@ -233,7 +233,7 @@ class Run:
 
     def _step(self, what: str) -> None:
         """One more fit is done."""
-        self.interruption.check()
+        self.check()
         self._reach(what, self.done + 1)
 
     def _reach(self, what: str, done: int) -> None:

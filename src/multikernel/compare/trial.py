@@ -7,8 +7,8 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -30,36 +30,33 @@ from multikernel.io.files import DataError
 WARM_UP_SAMPLES = 20
 
 
-class Interruption:
-    """Context in which an interrupt is remembered, and raised again by `check`.
+@contextmanager
+def interruption() -> Iterator[Callable[[], None]]:
+    """Context that remembers an interrupt; gives a function that raises it again.
 
     A fit that is interrupted stops early and returns a model that is usable but not finished. Whoever runs
     many fits must know, to end and not to count that model. Outside the main thread nothing is remembered.
     """
+    asked = False
+    previous: Any = signal.getsignal(signal.SIGINT)
+    listens = callable(previous) and threading.current_thread() is threading.main_thread()
 
-    def __init__(self) -> None:
-        self._asked = False
-        self._previous: Any = None
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        previous(number, frame)
 
-    def __enter__(self) -> Interruption:
-        if threading.current_thread() is threading.main_thread():
-            self._previous = signal.getsignal(signal.SIGINT)
-            if callable(self._previous):
-                signal.signal(signal.SIGINT, self._remember)
-        return self
-
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        self._asked = True
-        self._previous(number, frame)
-
-    def check(self) -> None:
-        """Raise KeyboardInterrupt if there was one."""
-        if self._asked:
+    def check() -> None:
+        if asked:
             raise KeyboardInterrupt
 
-    def __exit__(self, *error: object) -> None:
-        if callable(self._previous):
-            signal.signal(signal.SIGINT, self._previous)
+    if listens:
+        signal.signal(signal.SIGINT, remember)
+    try:
+        yield check
+    finally:
+        if listens:
+            signal.signal(signal.SIGINT, previous)
 
 
 @dataclass(frozen=True)

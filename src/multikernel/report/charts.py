@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from multikernel.report.markup import Html, el
 
 N_COLOURS = 8
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """A named line of points (x, y), with y > 0."""
 
     title: str
     points: list[tuple[float, float]]
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A named value with a half width."""
 
     title: str

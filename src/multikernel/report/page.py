@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 from multikernel.compare.results import Comparison, MethodResult, mean
 from multikernel.compare.table import HEADS, cells, columns, left_out, percent, seconds, table_rows
-from multikernel.report.figures import (
-    accuracy_figure,
-    confusion_figures,
-    convergence_figure,
-    kernels_figure,
-    weights_figure,
-)
+from multikernel.io.files import write_text
+from multikernel.report import figures
 from multikernel.report.markup import Html, el, header, repeat, section, sentence, table, whole_page
 
 _HEADS = {
@@ -35,11 +31,11 @@ def render(comparison: Comparison) -> str:
     sections = [
         _interrupted(comparison),
         _results(comparison),
-        accuracy_figure(comparison),
-        weights_figure(comparison),
-        convergence_figure(comparison),
-        kernels_figure(comparison),
-        confusion_figures(comparison),
+        figures.accuracy_figure(comparison),
+        figures.weights_figure(comparison),
+        figures.convergence_figure(comparison),
+        figures.kernels_figure(comparison),
+        figures.confusion_figures(comparison),
         _notes(comparison),
         repeat(
             comparison.command,
@@ -51,6 +47,11 @@ def render(comparison: Comparison) -> str:
     text = json.dumps(comparison.to_dict(), allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
     data = el("script", Html(text), type="application/json", id="results")
     return whole_page(f"{comparison.data} – multikernel comparison", _header(comparison), el("main", sections), data)
+
+
+def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> None:
+    """Write the page, atomically."""
+    write_text(path, render(comparison))
 
 
 def _header(comparison: Comparison) -> Html:

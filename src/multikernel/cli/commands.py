@@ -1,14 +1,18 @@
-"""``multikernel fit`` and ``multikernel predict``."""
+"""What each command does: compare, fit, predict, info."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import io
+import json
+import os
+import shlex
 import sys
 import warnings
 from collections.abc import Mapping
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,18 +23,83 @@ from sklearn.utils import get_tags
 from multikernel import SVRGMKLRegressor
 from multikernel.cli.parser import UsageError, known_names
 from multikernel.cli.progress import ProgressBar
-from multikernel.cli.task import CommandTask, begin, check_outputs, say
+from multikernel.cli.task import FAMILIES, CommandTask, begin, check_outputs, say
+from multikernel.compare import Comparison, compare
+from multikernel.compare.results import finite
 from multikernel.compare.scores import METRICS, r_squared
 from multikernel.compare.stacks import make_scaler
-from multikernel.compare.trial import Interruption
+from multikernel.compare.table import text_table
+from multikernel.compare.trial import interruption, relative_gap, weight_shares
 from multikernel.compare.tuning import Choice, candidates, choose, configured, inner_folds, n_fits
 from multikernel.estimators.registry import Method, available
 from multikernel.gram import DenseStack, gram_stack
 from multikernel.io.files import DataError, write_text
 from multikernel.io.models import load, read_manifest, save
-from multikernel.io.tables import Table, read_features, read_tables, read_test_kernels
+from multikernel.io.tables import Table, read_features, read_table, read_tables, read_test_kernels
 from multikernel.io.tables.dataset import labels_if_present
+from multikernel.io.tables.formats import READERS
 from multikernel.io.tables.precomputed import self_similarities
+from multikernel.io.versions import all_versions
+from multikernel.report import write_report
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    """Compare, print the table, write the page; 130 if interrupted, 1 if no method could be fitted."""
+    methods = None if options.methods is None else known_names(options.methods, list(available()), "method")
+    task = begin(options)
+    how, shared = task.preparation, ("inner_cv", "scoring", "class_weight", "max_time", "memory", "psd")
+    splits = None if task.data is None else task.data.splits
+    test_size = options.test_size
+    if options.cv is None and test_size is None and len(task.y) > 1000:  # cross-validation of so many is slow
+        test_size = 0.3
+    with ProgressBar(options.quiet, "comparing") as progress:
+        comparison = compare(
+            task.X,
+            task.y,
+            how.kernels,
+            methods=methods,
+            cv=splits or options.cv or 5,
+            test_size=test_size,
+            grid=task.grid,
+            single_kernels=not options.no_single,
+            kernel_names=task.kernel_names,
+            random_state=options.seed,
+            scale=how.scale,
+            normalize=how.normalize,
+            progress=progress,
+            **{name: getattr(options, name) for name in shared},
+            data=task.name,
+            description=task.description,
+            command=shlex.join(["multikernel", *options.command_line]),
+        )
+    return _finish(comparison, options)
+
+
+def _finish(comparison: Comparison, options: argparse.Namespace) -> int:
+    """Print and write what was found, if anything was."""
+    anything = comparison.best() is not None
+    if anything or not comparison.interrupted:
+        grey = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        print(text_table(comparison, grey=grey), flush=True)
+        for remark in comparison.remarks:
+            say(options, f"remark: {remark}")
+    if anything:
+        write_report(comparison, options.output)
+        if options.json:
+            text = json.dumps(comparison.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+            write_text(options.json, text + "\n")
+        say(options, f"report: {options.output}")
+    if comparison.interrupted:
+        kept = "what was finished is in the report" if anything else "nothing was finished, nothing was written"
+        print(f"multikernel: interrupted; {kept}", file=sys.stderr)
+        return 130
+    if not anything:
+        print(
+            "multikernel: error: no method could be fitted, for the reasons above; no report was written",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
 
 
 def run_fit(options: argparse.Namespace) -> int:
@@ -38,9 +107,9 @@ def run_fit(options: argparse.Namespace) -> int:
     method = _method(options)
     task = begin(options)
     how = task.preparation
-    with Interruption() as interruption:
+    with interruption() as check:
         choice = _tuned(method, task, options)
-        interruption.check()
+        check()
         if choice.score is not None:
             shown = ", ".join(f"{name}={value:g}" for name, value in choice.parameters.items())
             percent = f"{options.scoring.replace('_', ' ')} {100 * choice.score:.1f} %"
@@ -55,7 +124,7 @@ def run_fit(options: argparse.Namespace) -> int:
         with warnings.catch_warnings(), ProgressBar(options.quiet, f"fitting {method.title}"):
             warnings.filterwarnings("ignore", "columns of kernel", UserWarning)  # remarked on above
             model.fit(task.X, task.y)
-        interruption.check()  # a fit that was interrupted returns what it has: not to be kept as a model
+        check()  # a fit that was interrupted returns what it has: not to be kept as a model
     save(model, options.output, metadata=_metadata(method, task, options))
     # a square Gram stack of kernels knows k(x, x) of the training samples, an array does not
     known = gram_stack(task.X, psd="ignore") if how.precomputed else task.X
@@ -228,3 +297,73 @@ def _csv(columns: Mapping[Any, Any]) -> str:
     writer.writerow(columns)
     writer.writerows(zip(*(np.asarray(values).tolist() for values in columns.values())))
     return stream.getvalue()
+
+
+def run_info(options: argparse.Namespace) -> int:
+    """Describe a model, a data file, or the installation."""
+    if options.file is None:
+        methods = {name: method.title for name, method in available().items()}
+        facts = {"versions": all_versions(), "methods": methods, "kernels": ", ".join(FAMILIES)}
+    elif Path(options.file).suffix.lower() in READERS:
+        table = read_table(options.file)
+        blocks = {name: _block(block) for name, block in table.blocks.items()}
+        facts = {"file": options.file, "arrays" if table.is_archive else "columns": blocks}
+    else:
+        facts = _model(options.file)
+    print(json.dumps(finite(facts), indent=1, allow_nan=False, ensure_ascii=False) if options.json else _text(facts))
+    return 0
+
+
+def _block(block: np.ndarray) -> str:
+    """What is in a column, or an array."""
+    if block.dtype.kind in "OUS":
+        values = np.unique(block.astype(str))
+        examples = ", ".join(values[:4]) + (" …" if len(values) > 4 else "")
+        return f"text {block.shape}, {len(values)} values: {examples}"
+    if block.dtype.kind not in "biuf" or not block.size:
+        return f"{block.dtype} {block.shape}"
+    missing = int((~np.isfinite(block)).sum()) if block.dtype.kind == "f" else 0
+    low, high = (np.nanmin(block), np.nanmax(block)) if missing < block.size else (np.nan, np.nan)
+    lack = f", {missing} missing" if missing else ""
+    return f"{block.dtype} {block.shape}, from {low:g} to {high:g}{lack}"
+
+
+def _model(path: str) -> dict[str, Any]:
+    manifest = read_manifest(path)
+    steps = steps_of_model(load(path))
+    model, metadata = steps[-1], manifest["metadata"]
+    return {
+        "file": path,
+        "class": ", ".join(type(step).__name__ for step in steps),
+        "format": manifest["format"],
+        "written by": manifest["versions"],
+        "parameters": {
+            k: v if isinstance(v, (int, float, str, type(None))) else repr(v)
+            for k, v in model.get_params(deep=False).items()
+            if k != "kernels"
+        },
+        **({"classes": [str(label) for label in model.classes_]} if hasattr(model, "classes_") else {}),
+        "relative gap": relative_gap(model),
+        "share of each kernel": dict(zip(metadata.get("kernel_names") or model.kernel_names_, weight_shares(model))),
+        **{key: value for key, value in metadata.items() if value},
+    }
+
+
+def _text(facts: dict[str, Any]) -> str:
+    """Facts as indented lines."""
+    lines = []
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            width = max(map(len, map(str, value)), default=0)
+            lines.append(f"{key}:")
+            lines.extend(f"  {name:<{width}}  {_shown(item)}" for name, item in value.items())
+        elif isinstance(value, list):
+            some = ", ".join(map(str, value[:12])) + (f" … ({len(value)} in all)" if len(value) > 12 else "")
+            lines.append(f"{key}: {some}")
+        else:
+            lines.append(f"{key}: {_shown(value)}")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
