@@ -253,6 +253,8 @@ LEFT = [
     (MKFDAClassifier, {"tol": 1e-4, "solver": "sip"}),
     (MultilabelMKLClassifier, {"tol": 1e-5}),
     (MultilabelMKLClassifier, {"tol": 1e-4, "objective": "sum", "solver": "silp"}),
+    (MultilabelMKLClassifier, {"tol": 3e-4, "solver": "sa-vr"}),
+    (MultilabelMKLClassifier, {"tol": 8e-2, "solver": "sa"}),
     (ObscureClassifier, {"tol": 1e-2}),
     (SVRGMKLClassifier, {"tol": 1e-6, "C": 100.0}),
     (UFOMKLClassifier, {"tol": 3e-2}),

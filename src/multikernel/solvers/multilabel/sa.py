@@ -129,6 +129,37 @@ def normalised(logs: Vector) -> Vector:
     return point / point.sum()
 
 
+class Walk:
+    """The points that move, p and γ, and the average of p; a run that is resumed goes on where they were.
+
+    Parameters
+    ----------
+    problem : WorstLabelProblem
+    monitor : Monitor
+    weights : ndarray of shape (F,)
+        Where p starts.
+    **steps : dict
+        Of both :class:`Simplex`.
+    """
+
+    def __init__(self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, **steps: Any):
+        self.p = Simplex(weights, **steps)
+        self.gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), **steps)
+        self.mean, self.done = np.zeros(problem.n_kernels), 0
+        monitor.keep = self._state
+        kept = monitor.kept
+        if [kept[name].shape for name in ("p", "gamma", "mean", "numbers") if name in kept] == [
+            self.p.logs.shape, self.gamma.logs.shape, self.mean.shape, (3,)
+        ]:  # fmt: skip
+            self.p.logs, self.gamma.logs, self.mean = kept["p"], kept["gamma"], np.array(kept["mean"])
+            self.p.point, self.gamma.point = normalised(self.p.logs), normalised(self.gamma.logs)
+            self.done, self.p.squares, self.gamma.squares = int(kept["numbers"][0]), *map(float, kept["numbers"][1:])
+
+    def _state(self) -> dict[str, NDArray]:
+        numbers = np.array([self.done, self.p.squares, self.gamma.squares])
+        return {"p": self.p.logs, "gamma": self.gamma.logs, "mean": np.array(self.mean), "numbers": numbers}
+
+
 def label_sa(
     problem: WorstLabelProblem,
     monitor: Monitor,
@@ -176,13 +207,12 @@ def label_sa(
         raise ValueError(f'stop={stop!r} is not known: use "gap", or "change" for the rule of the paper.')
     weights, alpha = problem.start() if start is None else start
     alpha, rng = np.array(alpha), check_random_state(random_state)
-    p = Simplex(weights, eta, boldness=CAUTION)
-    gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), eta, boldness=CAUTION)
+    walk = Walk(problem, monitor, weights, step=eta, boldness=CAUTION)
+    p, gamma, mean, before = walk.p, walk.gamma, walk.mean, np.array(walk.mean)
     kernel, tol = MovingKernel(problem, refresh), InnerTolerance(monitor)
-    mean, before = np.zeros(problem.n_kernels), np.zeros(problem.n_kernels)
     checks = check_times(problem.n_labels, max_iter) if stop == "gap" else iter([max_iter, max_iter + 1])
-    due = next(checks)
-    for t in range(1, max_iter + 1):
+    due = next(t for t in checks if t > walk.done)
+    for t in range(walk.done + 1, max_iter + 1):
         # 1. a label, and its SVM on the current kernel
         chances = smoothed(gamma.point, delta)
         j = int(rng.choice(problem.n_labels, p=chances))
@@ -194,7 +224,7 @@ def label_sa(
         in_p, in_gamma = paper_estimates(j, gamma.point, chances, value, forms)
         p.descend(in_p)
         gamma.descend(-in_gamma)
-        settled = False
+        walk.done, settled = t, False
         if stop == "change" and t % problem.n_labels == 0:
             settled = bool(np.abs(mean - before).sum() <= SETTLED)
             before = np.array(mean)
@@ -231,15 +261,19 @@ def label_sa_vr(
     """
     weights, alpha = problem.start() if start is None else start
     rng = check_random_state(random_state)
-    p, gamma = Simplex(weights), Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels))
+    walk = Walk(problem, monitor, weights)
+    p, gamma, mean = walk.p, walk.gamma, walk.mean
     kernel, tol, cuts = MovingKernel(problem, refresh), InnerTolerance(monitor), LabelCuts(problem.n_kernels)
-    # 1. a pass over all labels fills the table
+    # 1. a pass over all labels fills the table, unless there was one before the run was resumed
     labels = np.arange(problem.n_labels)
-    alpha = problem.solve_labels(p.point, alpha, labels, np.full(len(labels), max(tol.value, 1e-2)))
+    if not walk.done:
+        alpha = problem.solve_labels(p.point, alpha, labels, np.full(len(labels), max(tol.value, 1e-2)))
     table = LabelTable(problem.inner.linear(alpha), problem.label_forms(alpha))
-    mean, checks = np.zeros(problem.n_kernels), check_times(problem.n_labels, max_iter)
-    due, glance = next(checks), 10
-    for t in range(1, max_iter + 1):
+    for j in labels[: problem.n_labels * (walk.done > 0)]:
+        cuts.add_of(j, table.linear[j], table.forms[:, j])
+    checks = check_times(problem.n_labels, max_iter)
+    due, glance = next(t for t in checks if t > walk.done), 10
+    for t in range(walk.done + 1, max_iter + 1):
         # 2. a label, and its SVM on the current kernel
         chances = smoothed(gamma.point, delta)
         j = int(rng.choice(problem.n_labels, p=chances))
@@ -253,7 +287,7 @@ def label_sa_vr(
         table.replace(j, linear, forms)
         p.descend(in_p)
         gamma.descend(-in_gamma)
-        hopeful = False
+        walk.done, hopeful = t, False
         if t >= glance:
             glance = t + max(int(GLANCES * t), 1)
             monitor.prove(cuts.solve()[1])
