@@ -16,8 +16,7 @@ import time
 import numpy as np
 
 from multikernel import MKLClassifier
-from multikernel.gram import gram_stack, parse_memory
-from multikernel.gram.combination import WeightedSum, one_kernel
+from multikernel.gram import WeightedSum, gram_stack, one_kernel, parse_memory
 from multikernel.kernels import RBF, KernelFamily
 from multikernel.svm.binary import CSVM
 

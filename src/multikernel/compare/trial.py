@@ -22,7 +22,7 @@ from multikernel.compare.results import KernelResult, MethodResult
 from multikernel.compare.scores import Score, accuracy
 from multikernel.compare.tuning import Split, choose, make_on_stack
 from multikernel.estimators.registry import Method
-from multikernel.gram.combination import NotApplicable
+from multikernel.gram import NotApplicable
 from multikernel.inspection.displays import convergence
 from multikernel.io.files import DataError
 

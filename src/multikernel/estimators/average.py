@@ -15,17 +15,16 @@ from multikernel.estimators.base import KernelMachine, TrainingData
 from multikernel.estimators.classifier import C_GRID, BinaryTasksClassifier
 from multikernel.estimators.parameters import Restartable, described, estimator
 from multikernel.estimators.registry import register
-from multikernel.gram import parse_memory
-from multikernel.gram.checks import check_matrix
-from multikernel.gram.combination import (
-    PRODUCT_ADVICE,
+from multikernel.gram import (
     Combination,
     CombinedKernel,
     GeometricMean,
     NotApplicable,
     WeightedSum,
     one_kernel,
+    parse_memory,
 )
+from multikernel.gram.checks import PRODUCT_ADVICE, check_matrix
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.average import OneKernelProblem, single_svm

@@ -16,8 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from multikernel.estimators.inputs import KernelInput, digest, refuse_masked
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport, with_callbacks
-from multikernel.gram import GramStack
-from multikernel.gram.combination import Combination, WeightedSum, combined_scores
+from multikernel.gram import Combination, GramStack, WeightedSum, combined_scores
 from multikernel.io.state import attributes, either, positions, reals
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.clock import grace

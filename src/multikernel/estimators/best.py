@@ -14,8 +14,7 @@ from multikernel.estimators.classifier import C_GRID, class_scores
 from multikernel.estimators.cross_validation import CrossValidated, KnownScores, folds_of
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
-from multikernel.gram import parse_memory
-from multikernel.gram.combination import WeightedSum, one_kernel
+from multikernel.gram import WeightedSum, one_kernel, parse_memory
 from multikernel.io.state import attributes, positions
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run

@@ -21,8 +21,7 @@ from multikernel.estimators.cross_validation import CrossValidated, KnownScores,
 from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.sklearn_bases import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from multikernel.gram import GramStack, parse_memory
-from multikernel.gram.combination import combined_scores
+from multikernel.gram import GramStack, combined_scores, parse_memory
 from multikernel.io.state import REAL, attributes, reals
 from multikernel.problems.fisher import FisherProblem, class_scores, fisher_system, fisher_targets
 from multikernel.problems.weight_sets import LpBall

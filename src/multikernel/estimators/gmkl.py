@@ -15,8 +15,7 @@ from multikernel.estimators.base import KernelMachine, TrainingData, per_problem
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
-from multikernel.gram import parse_memory
-from multikernel.gram.combination import combined_scores
+from multikernel.gram import combined_scores, parse_memory
 from multikernel.io.state import attributes
 from multikernel.kernels import RBF, Kernel, default_kernels
 from multikernel.problems.gmkl import AtParameters, GeneralizedProblem, as_rule, prepared

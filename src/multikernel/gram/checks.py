@@ -17,6 +17,14 @@ from multikernel.runtime.warnings import warn_user
 PSD_CHOICES = ("raise", "clip", "ignore")
 # Samples on which the cheap check of definiteness factorises a matrix.
 PSD_SAMPLE = 200
+# What to do about kernels that are not positive semi-definite.
+PSD_ADVICE = (
+    'MKL needs PSD kernels. Pass psd="clip" (--psd clip) to drop the negative part, or leave this kernel out.'
+)
+PRODUCT_ADVICE = (
+    "It is positive semi-definite for infinitely divisible kernels such as RBF, Laplacian and exponential χ²; "
+    'for others it need not be. Use those, or how="mean".'
+)
 
 
 def rounding_tolerance(dtype: np.dtype) -> float:
@@ -66,11 +74,6 @@ def check_sampled(stack: GramStack, kernels: Iterable[int]) -> None:
 
 def _label(k: int, names: Sequence[str]) -> str:
     return f'kernels[{k}] ("{names[k]}")'
-
-
-PSD_ADVICE = (
-    'MKL needs PSD kernels. Pass psd="clip" (--psd clip) to drop the negative part, or leave this kernel out.'
-)
 
 
 def check_matrix(matrix: NDArray, label: str, psd: str, advice: str = PSD_ADVICE) -> None:

@@ -118,7 +118,7 @@ class Nystroem(ApproximateKernel):
         Instead of ``rank``: add landmarks until the relative trace error is at most this.
     random_state : int, RandomState or None, default=0
     columns, name
-        See :class:`Linear`; the kernel's own ``columns`` count if none are given here.
+        See :class:`Kernel`; the kernel's own ``columns`` count if none are given here.
 
     Attributes
     ----------

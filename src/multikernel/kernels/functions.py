@@ -86,9 +86,8 @@ class Linear(ExplicitKernel):
 
     Parameters
     ----------
-    columns : names, positions, slice, mask or callable, optional
-        Columns that the kernel looks at, as in ``ColumnTransformer``; all by default.
-    name : str, optional
+    columns, name
+        See :class:`Kernel`.
 
     Examples
     --------
@@ -120,7 +119,7 @@ class Polynomial(InnerProductKernel):
     coef0 : float, default=1
         At least 0: the kernel is not positive semi-definite otherwise.
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Examples
     --------
@@ -174,7 +173,7 @@ class Sigmoid(InnerProductKernel):
         As in :class:`Polynomial`.
     coef0 : float, default=0
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Examples
     --------
@@ -250,7 +249,7 @@ class RBF(DistanceKernel, InnerProductKernel):
         1 / bandwidth, as in scikit-learn; instead of ``bandwidth``. "scale" is 1 / (d var(X)) on the training
         data, d the number of selected columns.
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Attributes
     ----------

@@ -199,7 +199,7 @@ class FromFunction(FunctionKernel):
     function : callable
         It sees the selected columns, as float arrays or CSR matrices, and is called once per block, not per pair.
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Examples
     --------
@@ -232,7 +232,7 @@ class FromGaussianProcess(FunctionKernel):
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Examples
     --------

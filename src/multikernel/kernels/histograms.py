@@ -227,7 +227,7 @@ class ChiSquared(HistogramKernel, DistanceKernel):
     normalize : bool, default=True
         Divide each histogram by its sum first, so that only the shape counts; False takes them as given.
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class HistogramIntersection(HistogramKernel):
     normalize : bool, default=True
         Divide each histogram by its sum first.
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Examples
     --------
@@ -307,7 +307,7 @@ class SpatialPyramid(DistanceKernel):
     grid : int, optional
         Cells along each side of the data; the largest level by default.
     columns, name
-        See :class:`Linear`.
+        See :class:`Kernel`.
 
     Examples
     --------

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import DenseStack, GramStack
+from multikernel.gram import DenseStack, GramStack, one_kernel
 from multikernel.gram.base import support_of
-from multikernel.gram.checks import check_matrix
-from multikernel.gram.combination import PRODUCT_ADVICE, one_kernel
+from multikernel.gram.checks import PRODUCT_ADVICE, check_matrix
 from multikernel.kernels.base import exponential
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.regularizers import Regularizer, dual_bound

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import DenseStack
+from multikernel.gram import DenseStack, WeightedSum, one_kernel
 from multikernel.gram.base import GramStack
-from multikernel.gram.combination import WeightedSum, one_kernel
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import WeightSet, nearest

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import GramStack
-from multikernel.gram.combination import WeightedSum, combined_scores
+from multikernel.gram import GramStack, WeightedSum, combined_scores
 from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.losses.smooth import SmoothLoss

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import GramStack
-from multikernel.gram.combination import WeightedSum, one_kernel
+from multikernel.gram import GramStack, WeightedSum, one_kernel
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.quadratic_program import KernelOperator, kernel_times
 

@@ -15,8 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.gram import CombinedKernel
 from multikernel.gram.base import BLOCK_BYTES
-from multikernel.gram.combination import CombinedKernel
 from multikernel.runtime.threads import over_rows
 
 Vector = NDArray[np.float64]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram.combination import WeightedSum, combined_scores, one_kernel
+from multikernel.gram import WeightedSum, combined_scores, one_kernel
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.multilabel import LabelProblem, WorstLabelProblem
 from multikernel.runtime.clock import OutOfTime
