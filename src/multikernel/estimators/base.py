@@ -128,6 +128,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
 
     warm_start = False  # for estimators without the parameter
     _keep_interrupted = True  # whether Ctrl-C leaves a model; if not, it is passed on
+    _own_weights = False  # whether problems that are solved separately have weights of their own
     _more_than_numbers: ClassVar[tuple[str, ...]] = ()  # parameters whose default is a float, but that may be more
     _state = attributes(
         *("objective_", "dual_gap_", "history_", "n_iter_", "converged_", "n_kernels_"),
@@ -314,13 +315,10 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         self.history_ = [self._shown(row) for result in results for row in result.history]
         self.n_iter_ = max(result.n_iter for result in results)
         self.converged_ = all(result.converged for result in results)
-        self.weights_ = self._weights_of(results)
+        weights = np.stack([result.weights for result in results]).astype(np.float64)
+        self.weights_ = weights if self._own_weights and len(results) > 1 else weights[0]
         self.n_kernels_ = count_kernels(self.weights_)
         self._keep_training_rows(self.support_)
-
-    def _weights_of(self, results: list[Result]) -> NDArray[np.float64]:
-        """Weights shared by all problems, shape (F,); a subclass may return one row per task, shape (T, F)."""
-        return np.array(results[0].weights, dtype=np.float64)
 
     def _previous_solution(self) -> tuple[NDArray, NDArray] | None:
         """Weights and full alpha (T, n) of an earlier fit."""

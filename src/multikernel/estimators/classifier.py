@@ -137,6 +137,7 @@ class TaskWeightsClassifier(BinaryTasksClassifier):
     weights: str = "shared"
 
     C = 1.0
+    _own_weights = True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -150,10 +151,6 @@ class TaskWeightsClassifier(BinaryTasksClassifier):
         if nu is None:
             return [CSVM(column, self.C, sample_weight=weight) for column in signs.T]
         return [NuSVM(column, nu, sample_weight=weight) for column in signs.T]
-
-    def _weights_of(self, results: list[Result]) -> Array:
-        weights = np.stack([result.weights for result in results]).astype(np.float64)
-        return weights[0] if len(results) == 1 else weights
 
 
 class ExpansionClassifier(KernelClassifier):

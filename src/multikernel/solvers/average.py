@@ -35,9 +35,14 @@ class OneKernelProblem:
         """The given weights, and a feasible alpha."""
         return self.weights, self.inner.start()
 
+    def weights_of(self, alpha: NDArray) -> NDArray:
+        """The weights that belong to ``alpha``: here those given."""
+        return self.weights
+
     def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """The given weights, and a feasible alpha near ``alpha``."""
-        return self.weights, self.inner.repair(alpha)
+        """A feasible alpha near ``alpha``, and its weights."""
+        alpha = self.inner.repair(alpha)
+        return self.weights_of(alpha), alpha
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Primal and dual value of the SVM at ``alpha``."""
@@ -68,7 +73,7 @@ def single_svm(
     def watch(alpha: NDArray) -> bool:
         nonlocal bursts
         bursts += 1
-        return monitor(problem.weights, alpha)
+        return monitor(problem.weights_of(alpha), alpha)
 
     warm = None if start is None else start[1]
     try:
@@ -79,6 +84,6 @@ def single_svm(
         end.reached = problem.weights, end.reached
         raise
     if monitor.current is None or not np.array_equal(alpha, monitor.current[1]):
-        monitor(problem.weights, alpha)
+        monitor(problem.weights_of(alpha), alpha)
     if monitor.stopped == "iterations" and bursts < max_iter:
         monitor.stopped = "rounding"
