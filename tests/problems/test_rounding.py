@@ -16,9 +16,11 @@ from multikernel.gram import DenseStack, LowRankStack
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
+from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SquaredHinge
 from multikernel.problems.lpbeta import MarginProblem
 from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.obscure import GroupNormProblem
 from multikernel.problems.rounding import Rounding
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
@@ -384,4 +386,29 @@ def test_values_of_kernel_columns_hold_in_spite_of_rounding():
         linear = REAL(np.abs(alpha).sum())
         share = np.clip(linear / (2 * quadratic), 0, 1)
         values.append((quadratic + 1e3 * losses, share * linear - share**2 * quadratic))
+    assert_bounds(values, proofs)
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_values_of_the_group_norm_hold_in_spite_of_rounding(dtype, sharp):
+    lam, p, values, proofs = 1e-6, 1.5, [], []
+    for seed in range(5):
+        K, _ = rank_one(seed, 3)
+        K, rng = K.astype(dtype), np.random.default_rng(seed)
+        loss = MulticlassHinge(np.arange(30) % 3, 3)
+        problem = GroupNormProblem(DenseStack(K), loss, lam, p)
+        alpha, weights = np.hstack([cancelling(K.astype(float), rng) for _ in range(3)]), rng.uniform(size=3)
+        assert not sharp or problem.sharpen()
+        proofs.append(problem.certificate(weights, alpha))
+        own, images = (np.arange(30), loss.labels), products(K, alpha)
+        scores = np.tensordot(weights.astype(REAL), images, 1)
+        norms = weights * np.sqrt(np.maximum((images * alpha).sum(axis=(1, 2)), 0))
+        losses = (loss.cost[loss.labels] + scores - scores[own][:, None]).max(axis=1)
+        primal = lam / 2 * norm(norms, p) ** 2 + loss.importance @ losses
+        dual = lam * problem.feasible(alpha)
+        size = norm(np.sqrt(np.maximum((products(K, dual) * dual).sum(axis=(1, 2)), 0)), 3) ** 2
+        linear = -(loss.cost[loss.labels].astype(REAL) * dual).sum()
+        share = np.clip(lam * linear / size, 0, 1)
+        values.append((primal, share * linear - share**2 * size / (2 * lam)))
     assert_bounds(values, proofs)

@@ -9,9 +9,9 @@ from multikernel.gram import GramStack
 from multikernel.gram.base import support_of
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.losses.hinge import MulticlassHinge
+from multikernel.problems.primal import Matrix, PrimalProblem, Vector
 from multikernel.problems.weight_sets import LpBall, lp_norm
-
-Vector = NDArray[np.float64]
+from multikernel.svm.binary import UNIT
 
 # Smallest share of the largest weight that a kernel can fall to while weights are learnt.
 SMALLEST_SHARE = 1e-12
@@ -37,7 +37,7 @@ def group_norm(weight_norm: float) -> float:
     return 2.0 if np.isinf(weight_norm) else 2.0 * weight_norm / (weight_norm + 1.0)
 
 
-class GroupNormProblem:
+class GroupNormProblem(PrimalProblem):
     """``min over w of  lam/2 ‖w‖²_{2,p} + sparsity ‖w‖_{2,1} + loss(w)`` [OJC10, eq. (9)], [OJ11, eq. (4)].
 
     A solution is written as ``w_j = weights_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j weights_j K_j
@@ -47,8 +47,8 @@ class GroupNormProblem:
 
     Parameters
     ----------
-    stack : GramStack
-        Training kernels, square.
+    stack, memory
+        As for :class:`PrimalProblem`.
     loss : MulticlassHinge
         The loss, with labels and sample weights.
     lam : float
@@ -57,8 +57,6 @@ class GroupNormProblem:
         Group norm, 1 < p <= 2.
     sparsity : float
         Factor of the (2, 1) norm, which sets whole kernels to zero.
-    memory : int
-        Bytes that solvers may use for kernel rows.
 
     Examples
     --------
@@ -68,9 +66,11 @@ class GroupNormProblem:
     >>> from multikernel.problems.losses.hinge import MulticlassHinge
     >>> problem = GroupNormProblem(DenseStack(np.eye(2)[None]), MulticlassHinge([0, 1], 2), lam=0.5, p=1.5)
     >>> proof = problem.certificate(np.ones(1), np.array([[0.5, -0.5], [-0.5, 0.5]]))
-    >>> proof.primal, proof.dual
+    >>> round(proof.primal, 12), round(proof.dual, 12)
     (0.25, 0.25)
     """
+
+    kernel_dtype = None
 
     def __init__(
         self,
@@ -87,18 +87,12 @@ class GroupNormProblem:
                 f"p={p!r} must be above 1 and at most 2: it is the group norm on w. For a norm on kernel weights use "
                 "multikernel.problems.obscure.group_norm to convert it."
             )
-        self.stack, self.loss, self.lam, self.p = stack, loss, float(lam), float(p)
+        super().__init__(stack, memory)
+        self.loss, self.lam, self.p, self.sparsity = loss, float(lam), float(p), float(sparsity)
         self.q = self.p / (self.p - 1.0)
-        self.sparsity, self.memory = float(sparsity), memory
         self.weight_set = LpBall(weight_norm(self.p))
         self._known: list[tuple[NDArray, Vector]] = []  # alphas with their squares
-        self._kernel: tuple[NDArray, NDArray] | None = None
         self._products: tuple[NDArray, NDArray] | None = None  # an alpha, and K_j alpha of each kernel
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels F."""
-        return self.stack.n_kernels
 
     def start(self) -> tuple[NDArray, NDArray]:
         """Equal weights, and alpha = 0."""
@@ -108,13 +102,13 @@ class GroupNormProblem:
         """Weights that are not negative; any alpha is feasible."""
         return np.maximum(weights, 0.0), alpha
 
-    def intercept(self, weights: NDArray, alpha: NDArray) -> NDArray[np.float64]:
+    def intercept(self, weights: NDArray, alpha: NDArray) -> Vector:
         """Zero for every task: the problem has no bias."""
         return np.zeros(1 if alpha.shape[1] == 2 else alpha.shape[1])
 
-    # -- what a solution is worth ----------------------------------------------------------------------------------
+    # -- kernels -----------------------------------------------------------------------------------------------------
 
-    def scores(self, weights: NDArray, alpha: NDArray) -> NDArray[np.float64]:
+    def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``Σ_j weights_j K_j alpha``, shape (n, M)."""
         if not alpha.any():
             return np.zeros(alpha.shape)
@@ -126,7 +120,7 @@ class GroupNormProblem:
         assert self._products is not None
         return np.tensordot(weights, self._products[1], axes=1)
 
-    def squares(self, alpha: NDArray, also: NDArray | None = None) -> Vector:
+    def squares(self, alpha: Matrix, also: Matrix | None = None) -> Vector:
         """``‖θ_j(alpha)‖²``, shape (F,); the last are kept.
 
         ``also`` is an alpha that a lower bound will be asked for: where entries have to be computed, once for both.
@@ -146,7 +140,7 @@ class GroupNormProblem:
         """Whether entries are at hand: passes over them then beat products of each kernel with each class."""
         return self.stack.stored and self.fits_combined
 
-    def _multiply(self, alpha: NDArray, also: NDArray | None = None) -> None:
+    def _multiply(self, alpha: Matrix, also: Matrix | None = None) -> None:
         """Compute each entry once, for scores and squares of alpha and for the squares that bounds will ask for."""
         points = [np.array(alpha), *(self.feasible(point) for point in (alpha, also) if point is not None)]
         if np.array_equal(points[0], points[1]):
@@ -156,38 +150,51 @@ class GroupNormProblem:
         self._known = [(point, np.maximum(square, 0.0)) for point, square in zip(points, squares)]
         self._products = points[0], parts[0]
 
-    @property
-    def fits_combined(self) -> bool:
-        """Whether a matrix (n, n) takes at most a quarter of the memory."""
-        return len(self.stack) ** 2 * 8 <= self.memory // 4
+    # -- what a solution is worth ----------------------------------------------------------------------------------
 
-    def kernel(self, weights: NDArray) -> NDArray:
-        """``Σ_j weights_j K_j``, shape (n, n); the last one is kept."""
-        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
-            self._kernel = np.array(weights), self.stack.combine(weights)
-        return self._kernel[1]
+    def certificate(self, weights: NDArray, alpha: Matrix) -> Certificate:
+        """f(w) and the bound that ``alpha`` proves."""
+        scores, off = self.rounded_scores(weights, alpha)
+        squares, squares_off = self.rounded_squares(alpha)
+        plain, safe = (self.regulariser(weights * np.sqrt(part)) for part in (squares, squares + squares_off))
+        safe *= 1.0 + (len(weights) + 16) * UNIT
+        loss, lost = self.loss.value(scores), self.loss.error(scores, off)
+        (bound, bound_lost), rounding = self._bound(alpha), safe - plain + lost
+        return Certificate(plain + loss + rounding, bound, rounding=rounding + bound_lost)
 
     def regulariser(self, norms: Vector) -> float:
         """``lam/2 ‖norms‖_p² + sparsity ‖norms‖_1`` for the norms ‖w_j‖, shape (F,)."""
         return 0.5 * self.lam * lp_norm(norms, self.p) ** 2 + self.sparsity * float(norms.sum())
 
-    def objective(self, weights: NDArray, alpha: NDArray) -> float:
+    def objective(self, weights: NDArray, alpha: Matrix) -> float:
         """f(w), the value of the problem at a solution."""
-        norms = weights * np.sqrt(self.squares(alpha))
-        return self.regulariser(norms) + self.loss.value(self.scores(weights, alpha))
+        return self.regulariser(weights * np.sqrt(self.squares(alpha))) + self.loss.value(self.scores(weights, alpha))
 
-    def feasible(self, alpha: NDArray) -> NDArray[np.float64]:
+    def feasible(self, alpha: Matrix) -> Matrix:
         """An alpha near the given one whose A is feasible; the given one if only rounding tells them apart."""
         dual = self.lam * alpha
         feasible = self.loss.feasible(dual)
         near = np.abs(feasible - dual).max(initial=0.0) <= 1e-14 * np.abs(dual).max(initial=0.0)
         return alpha if near else feasible / self.lam
 
-    def lower_bound(self, alpha: NDArray) -> float:
-        """The largest D(t A) over t in [0, 1], where A is ``lam alpha`` made feasible."""
+    def lower_bound(self, alpha: Matrix) -> float:
+        """The largest D(t A) over t in [0, 1], where A is ``lam alpha`` made feasible, rounding included."""
+        return self._bound(alpha)[0]
+
+    def _bound(self, alpha: Matrix) -> tuple[float, float]:
+        """The same, and how much of it was taken off for rounding."""
         alpha = self.feasible(alpha)
-        norms, linear = self.lam * np.sqrt(self.squares(alpha)), self.loss.linear(self.lam * alpha)
-        return max(self._dual_value(linear, norms, t) for t in (0.0, self._best_shrinkage(linear, norms)))
+        dual = self.lam * alpha
+        squares, off = self.rounded_squares(alpha)
+        # to the feasible point next to it
+        distance = float(np.abs(self.loss.feasible(dual) - dual).sum()) + self.loss.slack * float(np.abs(dual).sum())
+        off = off + self.rounding.of_shift(distance / self.lam, squares)
+        norms, safe_norms = (self.lam * np.sqrt(part) for part in (squares, squares + off))
+        linear, lost = self.loss.linear(dual), self.loss.linear_error(dual, distance)
+        t = self._best_shrinkage(linear - lost, safe_norms)
+        plain, safe = self._dual_value(linear, norms, t), self._dual_value(linear - lost, safe_norms, t)
+        safe -= (len(norms) + 16) * UNIT * (abs(t * linear) + abs(safe))
+        return (safe, plain - safe) if safe > 0.0 else (0.0, 0.0)  # t = 0 is as good
 
     def _dual_value(self, linear: float, norms: Vector, t: float) -> float:
         cut = np.maximum(t * norms - self.sparsity, 0.0)
@@ -199,10 +206,6 @@ class GroupNormProblem:
             return 1.0 if size == 0.0 else float(np.clip(self.lam * linear / size, 0.0, 1.0))
         grid = np.linspace(0.0, 1.0, 201)  # any t proves a bound; this one loses next to nothing
         return float(max(grid, key=lambda t: self._dual_value(linear, norms, t)))
-
-    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
-        """f(w) and the bound that ``alpha`` proves."""
-        return Certificate(self.objective(weights, alpha), self.lower_bound(alpha))
 
     # -- weights -----------------------------------------------------------------------------------------------------
 

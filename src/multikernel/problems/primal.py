@@ -29,6 +29,7 @@ class PrimalProblem:
     """
 
     weight_set: LpBall
+    kernel_dtype: type | None = np.float64  # of the combined kernel; None: that of the stack
     features: Features | None = None  # of all kernels, where products with them take the place of kernels
 
     def __init__(self, stack: GramStack, memory: int):
@@ -54,10 +55,10 @@ class PrimalProblem:
         return len(self.stack) ** 2 * 8 <= self.memory // 4
 
     def kernel(self, weights: NDArray) -> Matrix:
-        """``Σ_j weights_j K_j``, shape (n, n), in double precision; the last one is kept."""
+        """``Σ_j weights_j K_j``, shape (n, n); the last one is kept."""
         if self._kernel is None or not np.array_equal(self._kernel[0], weights):
             self._kernel = None  # room for the next
-            self._kernel = np.array(weights), self.stack.combine(weights, np.float64)
+            self._kernel = np.array(weights), self.stack.combine(weights, self.kernel_dtype)
         return self._kernel[1]
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
@@ -80,7 +81,13 @@ class PrimalProblem:
     def rounded_scores(self, weights: NDArray, alpha: Matrix) -> tuple[Matrix, Matrix]:
         """``scores``, and what they may be off by."""
         if not self._precise:
-            return self.scores(weights, alpha), self.rounding.of_scores(weights, alpha)
+            off = self.rounding.of_scores(weights, alpha)
+            if (
+                self.kernel_dtype is None and self.stack.dtype != np.float64
+            ):  # entries of the sum are rounded once more
+                roots = self.rounding.roots
+                off = off + np.finfo(self.stack.dtype).eps * (roots * weights[:, None]).T @ (roots @ np.abs(alpha))
+            return self.scores(weights, alpha), off
         if self.features is not None:
             w, _, off = self._precise_norms(alpha)
             weighted = weights[self.features.owner, None] * w

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multikernel.svm.binary import UNIT
+
 
 class MulticlassHinge:
     """``Σ_i c_i max_r (cost[y_i, r] + score_ir - score_{i, y_i})``, the loss of [OJC10, eq. (5)].
@@ -124,6 +126,24 @@ class MulticlassHinge:
     def linear(self, dual: NDArray) -> float:
         """``-Σ_ir cost[y_i, r] dual_ir``, the linear part of the dual objective."""
         return -float((self._costs() * dual).sum())
+
+    # -- rounding ----------------------------------------------------------------------------------------------------
+
+    @property
+    def slack(self) -> float:
+        """By how much entries of a feasible dual point may be off, relative to themselves."""
+        return 4.0 * (self.n_classes + 2) * UNIT
+
+    def error(self, scores: NDArray, off: NDArray) -> float:
+        """What ``value(scores)`` may be off by if the scores are, by ``off`` (n, M), rounding of the sum included."""
+        sizes = np.abs(scores).max(axis=1) + self.cost.max(initial=0.0)
+        wrong = 2.0 * off.max(axis=1) + 8.0 * UNIT * sizes
+        return float(self.importance @ wrong) + (len(self) + 8) * UNIT * self.value(scores)
+
+    def linear_error(self, dual: NDArray, distance: float) -> float:
+        """What ``linear(dual)`` may be off by where entries may be, by ``distance`` in all, rounding included."""
+        sizes = float((self._costs() * np.abs(dual)).sum())
+        return float(self.cost.max(initial=0.0)) * distance + (dual.size + 8) * UNIT * sizes
 
 
 def checked_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
