@@ -42,19 +42,8 @@ def ufo(
 
     θ is the sum of all sub-gradients so far. After t steps ``v_j = max(‖θ_j‖ - sparsity t, 0)`` and
     ``w_j = v_j / (lam t ‖θ_j‖) (v_j / ‖v‖_q)^(q-2) θ_j``, so kernels whose sub-gradients cancel are exactly zero.
-    There is no step size to choose. The solution is judged in its best length, as for OBSCURE.
-
-    Parameters
-    ----------
-    problem : GroupNormProblem
-    monitor : Monitor
-        Judges the solution, which reads all kernels, when the number of epochs has doubled.
-    start : (weights, alpha), optional
-        Start here, as if it were the outcome of ten epochs; of as many as there were, in a run that is resumed.
-    max_iter : int
-        Largest number of epochs.
-    random_state : int, Generator or RandomState, optional
-        Order of the samples.
+    There is no step size to choose. The solution is judged in its best length, as for OBSCURE, whenever the number of
+    epochs has doubled. A start counts as the outcome of ten epochs, one that is resumed as that of its own.
     """
     rng = generator(random_state)
     state = ScoreTable(problem)

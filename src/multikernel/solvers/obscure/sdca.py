@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from multikernel.problems.extrapolation import extrapolated_move
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.primal import PrimalProblem
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
@@ -40,19 +41,6 @@ def sdca(
     ``K(d) = Σ_j d_j K_j``. For fixed d, one row of alpha at a time is maximised exactly, an update costing O(nM)
     whatever F; then ``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)``, as in [KBSZ11, eq. (26)], with the last few moves of log d mixed
     [WN11]: near p = 1 that takes a third of the alternations.
-
-    Parameters
-    ----------
-    problem : GroupNormProblem
-        With ``sparsity`` 0.
-    monitor : Monitor
-        Judges each alternation.
-    start : (weights, alpha), optional
-        Where to start, instead of at equal weights and zero.
-    max_iter : int
-        Largest number of alternations.
-    random_state : int, Generator or RandomState, optional
-        Order of the samples.
     """
     rng = generator(random_state)
     weights, alpha = problem.start() if start is None else start
@@ -153,7 +141,7 @@ def _extrapolate(
 class CombinedRows:
     """Rows of ``K(d)``: the whole matrix where it fits, else a block of rows at a time."""
 
-    def __init__(self, problem: GroupNormProblem, weights: NDArray):
+    def __init__(self, problem: PrimalProblem, weights: NDArray):
         self.stack, self.weights = problem.stack, weights
         n = len(self.stack)
         size = n * self.stack.dtype.itemsize

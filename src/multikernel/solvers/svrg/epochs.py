@@ -45,7 +45,7 @@ class Epochs:
     def _on_kernels(self, point: Iterate, state: Steps, image: Matrix, order: NDArray[np.int64]) -> Direction:
         from multikernel.compiled.svrg import kernel_steps
 
-        rows = CombinedRows(self.problem, point.weights)  # type: ignore[arg-type]  # any problem with kernel() will do
+        rows = CombinedRows(self.problem, point.weights)
         table, image_table = (np.array(part.T[None], order="C") for part in (point.scores, image))
         done = 0
         for part in rows.blocks(order):
