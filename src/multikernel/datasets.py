@@ -52,30 +52,14 @@ def data_home() -> Path | None:
 
 @dataclass(frozen=True, eq=False)
 class MultiViewData:
-    """Samples described by several views, each view a block of columns.
+    """Samples described by several views, each view a block of columns."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        All views side by side.
-    y : ndarray of shape (n_samples,)
-        Class labels.
-    views : dict of str to slice
-        The columns of each view, in the order of X.
-    kernels : list of Kernel
-        Kernels that look at one view each; pass them to an estimator as ``kernels=``.
-    relevant : ndarray of bool, shape (n_kernels,), or None
-        Which kernels see a view that depends on the class; None where that is not known.
-    name : str
-        What to call the data in tables and titles.
-    """
-
-    X: NDArray[np.float64]
-    y: NDArray
-    views: dict[str, slice]
-    kernels: list[Kernel] = field(repr=False)
-    relevant: NDArray[np.bool_] | None = None
-    name: str = "multi-view data"
+    X: NDArray[np.float64]  # (n_samples, n_features): all views side by side
+    y: NDArray  # (n_samples,): class labels
+    views: dict[str, slice]  # the columns of each view, in the order of X
+    kernels: list[Kernel] = field(repr=False)  # on one view each, to be passed to an estimator as ``kernels=``
+    relevant: NDArray[np.bool_] | None = None  # which kernels see a view that depends on the class, where it is known
+    name: str = "multi-view data"  # for tables and titles
 
     def __repr__(self) -> str:
         n, d = self.X.shape
@@ -109,6 +93,8 @@ def load_digits_quadrants() -> MultiViewData:
     """
     from sklearn.datasets import load_digits
 
+    from multikernel.kernels import RBF, Linear, Polynomial, join_views
+
     images, y = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8) / 16.0
     upper, lower = slice(0, 4), slice(4, 8)
@@ -118,8 +104,15 @@ def load_digits_quadrants() -> MultiViewData:
         "bottom-left": images[:, lower, upper],
         "bottom-right": images[:, lower, lower],
     }
-    X, views = _side_by_side({name: pixels.reshape(-1, 16) for name, pixels in quadrants.items()})
-    return MultiViewData(X, y, views, _three_kernels_a_view(views), name="digits in quadrants")
+    X, views = join_views({name: pixels.reshape(-1, 16) for name, pixels in quadrants.items()})
+    kernels: list[Kernel] = []
+    for view, columns in views.items():
+        kernels += [
+            Linear(columns=columns, name=f"{view} linear"),
+            Polynomial(degree=3, columns=columns, name=f"{view} polynomial"),
+            RBF(bandwidth="mean", columns=columns, name=f"{view} RBF"),
+        ]
+    return MultiViewData(X, y, views, kernels, name="digits in quadrants")
 
 
 def make_views(
@@ -165,7 +158,7 @@ def make_views(
     >>> list(data.views), data.relevant.tolist()
     (['informative-1', 'noise-1', 'noise-2'], [True, False, False])
     """
-    from multikernel.kernels import RBF
+    from multikernel.kernels import RBF, join_views
 
     _check_views(n_samples, n_informative, n_noise, n_features, n_classes)
     rng = np.random.default_rng(random_state)
@@ -176,7 +169,7 @@ def make_views(
         blocks[f"informative-{k + 1}"] = centroids[y] + rng.standard_normal((n_samples, n_features))
     for k in range(n_noise):
         blocks[f"noise-{k + 1}"] = rng.standard_normal((n_samples, n_features))
-    X, views = _side_by_side(blocks)
+    X, views = join_views(blocks)
     kernels: list[Kernel] = [RBF(bandwidth="mean", columns=columns, name=view) for view, columns in views.items()]
     relevant = np.arange(len(views)) < n_informative
     return MultiViewData(X, y, views, kernels, relevant=relevant, name="simulated views")
@@ -184,34 +177,16 @@ def make_views(
 
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """Kernel matrices and labels together with the solution that was planted in them.
+    """Kernel matrices and labels together with the solution that was planted in them."""
 
-    Attributes
-    ----------
-    K : ndarray of shape (n_kernels, n_samples, n_samples)
-        Symmetric positive definite kernel matrices (semi-definite for those with weight 0 when p > 1).
-    y : ndarray of shape (n_samples,)
-        Labels, -1.0 or 1.0, as many of each.
-    C, p : float
-        Bound on the dual variables; norm of the weights.
-    weights : ndarray of shape (n_kernels,)
-        Optimal kernel weights, ``norm(weights, p) = 1``.
-    alpha : ndarray of shape (n_samples,)
-        Optimal signed dual coefficients (the label is in the sign).
-    intercept : float
-        Optimal bias.
-    objective : float
-        Optimal value.
-    """
-
-    K: NDArray[np.float64] = field(repr=False)
-    y: NDArray[np.float64] = field(repr=False)
-    C: float
-    p: float
-    weights: NDArray[np.float64]
-    alpha: NDArray[np.float64] = field(repr=False)
-    intercept: float
-    objective: float
+    K: NDArray[np.float64] = field(repr=False)  # (F, n, n): positive definite, or semi-definite where weights are 0
+    y: NDArray[np.float64] = field(repr=False)  # (n,): -1.0 or 1.0, as many of each
+    C: float  # bound on the dual variables
+    p: float  # norm of the weights
+    weights: NDArray[np.float64]  # optimal kernel weights (F,), ``norm(weights, p) = 1``
+    alpha: NDArray[np.float64] = field(repr=False)  # optimal dual coefficients (n,), the label in the sign
+    intercept: float  # optimal bias
+    objective: float  # optimal value
 
 
 def make_kernel_problem(
@@ -282,26 +257,6 @@ def make_kernel_problem(
     return KernelProblem(
         K, y, C, p, weights[order], alpha, intercept, objective=float(np.abs(alpha).sum() - total / 2)
     )
-
-
-def _three_kernels_a_view(views: dict[str, slice]) -> list[Kernel]:
-    from multikernel.kernels import RBF, Linear, Polynomial
-
-    kernels: list[Kernel] = []
-    for view, columns in views.items():
-        kernels += [
-            Linear(columns=columns, name=f"{view} linear"),
-            Polynomial(degree=3, columns=columns, name=f"{view} polynomial"),
-            RBF(bandwidth="mean", columns=columns, name=f"{view} RBF"),
-        ]
-    return kernels
-
-
-def _side_by_side(blocks: dict[str, NDArray]) -> tuple[NDArray, dict[str, slice]]:
-    stops = np.cumsum([block.shape[1] for block in blocks.values()]).tolist()
-    starts = [0, *stops[:-1]]
-    views = {name: slice(a, b) for name, a, b in zip(blocks, starts, stops)}
-    return np.ascontiguousarray(np.hstack(list(blocks.values()))), views
 
 
 def _check_views(n_samples: int, n_informative: int, n_noise: int, n_features: int, n_classes: int) -> None:

@@ -85,7 +85,7 @@ def family_stack(
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
     itemsize = np.dtype(dtype).itemsize
     n_rows, n_columns = X.shape[0], (X if Z is None else Z).shape[0]
-    explicit = all(getattr(kernel, "has_features", False) for kernel in family.kernels)
+    explicit = all(kernel.has_features for kernel in family.kernels)
     dense_bytes = len(family) * n_rows * n_columns * itemsize
     if explicit:
         stack = LowRankStack.from_family(family, X, Z, dtype)

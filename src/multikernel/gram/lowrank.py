@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,9 +65,7 @@ class LowRankStack(GramStack):
     @classmethod
     def from_family(cls, family: Any, X: Any, Z: Any = None, dtype: Any = np.float64) -> LowRankStack:
         """Features of a family of fitted kernels, all of which must have them."""
-        lacking = [
-            name for name, kernel in zip(family.names, family.kernels) if not getattr(kernel, "has_features", False)
-        ]
+        lacking = [name for name, kernel in zip(family.names, family.kernels) if not kernel.has_features]
         if lacking:
             raise ValueError(
                 f"kernels {lacking} have no explicit features: wrap them in Nystroem(kernel=…, rank=…) or "
@@ -116,30 +114,30 @@ class LowRankStack(GramStack):
 
     def take(self, rows=None, columns=None, kernels=None) -> LowRankStack:
         chosen = range(self.n_kernels) if kernels is None else np.asarray(kernels, dtype=np.intp)
-        cut = [self.row_features[k] if rows is None else self.row_features[k][np.asarray(rows)] for k in chosen]
-        if self.symmetric and same_indices(rows, columns):
-            other = None
-        else:
-            other = [
-                self.column_features[k] if columns is None else self.column_features[k][np.asarray(columns)]
-                for k in chosen
-            ]
         if not len(chosen):
             raise ValueError("a LowRankStack needs at least one kernel; none was chosen.")
-        return LowRankStack(cut, other, [self.names[k] for k in chosen], self.errors[list(chosen)])
+
+        def cut(features: list[NDArray], positions: ArrayLike | None) -> list[NDArray]:
+            return [features[k] if positions is None else features[k][np.asarray(positions)] for k in chosen]
+
+        square = self.symmetric and same_indices(rows, columns)
+        other = None if square else cut(self.column_features, columns)
+        names = [self.names[k] for k in chosen]
+        return LowRankStack(cut(self.row_features, rows), other, names, self.errors[list(chosen)])
 
     def scaled(self, row_factors, column_factors) -> LowRankStack:
-        rows = [f * c[:, None].astype(f.dtype) for f, c in zip(self.row_features, row_factors)]
-        if self.symmetric:
-            return LowRankStack(rows, None, self.names, self.errors)
-        columns = [f * c[:, None].astype(f.dtype) for f, c in zip(self.column_features, column_factors)]
-        return LowRankStack(rows, columns, self.names, self.errors)
+        rows = (f * c[:, None].astype(f.dtype) for f, c in zip(self.row_features, row_factors))
+        columns = (f * c[:, None].astype(f.dtype) for f, c in zip(self.column_features, column_factors))
+        return self._with(rows, columns)
 
     def centered(self, column_means, grand_means, chosen, shares=None) -> LowRankStack:
         means = [np.average(f, axis=0, weights=shares) * c for f, c in zip(self.column_features, chosen)]
-        rows = [f - m.astype(f.dtype) for f, m in zip(self.row_features, means)]
-        columns = None if self.symmetric else [f - m.astype(f.dtype) for f, m in zip(self.column_features, means)]
-        return LowRankStack(rows, columns, self.names, self.errors)
+        rows = (f - m.astype(f.dtype) for f, m in zip(self.row_features, means))
+        return self._with(rows, (f - m.astype(f.dtype) for f, m in zip(self.column_features, means)))
+
+    def _with(self, rows: Iterable[NDArray], columns: Iterable[NDArray]) -> LowRankStack:
+        """The stack with other features; those of columns are not even made where they are those of rows."""
+        return LowRankStack(list(rows), None if self.symmetric else list(columns), self.names, self.errors)
 
     def _storage(self) -> str:
         size = sum(f.nbytes for f in self.row_features)
