@@ -184,36 +184,6 @@ def inner_products(K, kernels, rows, columns, W, out, spread, start, stop):
             out[k] += total
 
 
-@loop
-def inspect_square(matrix, diagonal, start, stop):
-    """Look over the upper triangle of rows start:stop in one pass.
-
-    Returns (entries that are not finite, largest asymmetry, its row, its column, largest excess of |K_ij| over
-    sqrt(K_ii K_jj), its row, its column). Square tiles keep the transposed reads in cache.
-    """
-    n = matrix.shape[0]
-    not_finite = 0
-    asymmetry, asymmetry_row, asymmetry_column = 0.0, 0, 0
-    excess, excess_row, excess_column = 0.0, 0, 0
-    tile = 32
-    for top in range(start, stop, tile):
-        for left in range(top, n, tile):
-            for i in range(top, min(top + tile, stop)):
-                for j in range(max(left, i), min(left + tile, n)):
-                    above, below = float(matrix[i, j]), float(matrix[j, i])
-                    if not (np.isfinite(above) and np.isfinite(below)):
-                        not_finite += 1
-                        continue
-                    difference = abs(above - below)
-                    if difference > asymmetry:
-                        asymmetry, asymmetry_row, asymmetry_column = difference, i, j
-                    bound = max(diagonal[i], 0.0) * max(diagonal[j], 0.0)
-                    over = abs(above) - np.sqrt(bound)
-                    if over > excess:
-                        excess, excess_row, excess_column = over, i, j
-    return not_finite, asymmetry, asymmetry_row, asymmetry_column, excess, excess_row, excess_column
-
-
 @loop(fastmath=REORDER)
 def screen_rows(matrix, roots, excess, probe, product, transposed, start, stop):
     """One fast look at rows start:stop: ``matrix @ probe`` in product, ``matrix.T @ probe`` added to transposed.

@@ -81,18 +81,14 @@ def check_matrix(matrix: NDArray, label: str, psd: str, advice: str = PSD_ADVICE
     diagonal = np.ascontiguousarray(np.diagonal(matrix), dtype=np.float64)
     if _is_clear(matrix, diagonal, psd):
         return
-    from multikernel.compiled.gram import inspect_square
-
-    parts = over_rows(lambda a, b: inspect_square(matrix, diagonal, a, b), len(matrix), work=matrix.size)
-    bad = sum(part[0] for part in parts)
-    if bad or not np.isfinite(diagonal).all():
-        places = np.argwhere(~np.isfinite(matrix))
+    places = np.argwhere(~np.isfinite(matrix))
+    if len(places):
         raise ValueError(
             f"{label} has {len(places)} entries that are NaN or infinite, the first at row {places[0][0]}, "
             f"column {places[0][1]}. Remove or impute those samples before computing the kernel."
         )
     tolerance = _tolerance(matrix, diagonal)
-    asymmetry, row, column = max(part[1:4] for part in parts)
+    asymmetry, row, column, excess = _look_closely(matrix, diagonal)
     if asymmetry > 10 * tolerance:
         raise ValueError(
             f"{label} is not symmetric: entries [{row}, {column}] and [{column}, {row}] differ by {asymmetry:.3g} "
@@ -100,9 +96,24 @@ def check_matrix(matrix: NDArray, label: str, psd: str, advice: str = PSD_ADVICE
         )
     if psd != "raise":
         return
-    excess, row, column = max(part[4:7] for part in parts)
     if diagonal.min() < -tolerance or excess > 10 * tolerance or not _factorises(matrix, tolerance):
         _raise_not_psd(matrix, label, tolerance, advice)
+
+
+def _look_closely(matrix: NDArray, diagonal: NDArray[np.float64]) -> tuple[float, int, int, float]:
+    """The largest asymmetry, its row and column, and the largest excess of |K_ij| over sqrt(K_ii K_jj)."""
+    roots = np.sqrt(np.maximum(diagonal, 0.0))
+    worst, excess = (0.0, 0, 0), 0.0
+    size = max(1, (1 << 20) // max(1, len(matrix)))
+    for start in range(0, len(matrix), size):
+        some = slice(start, start + size)
+        rows = matrix[some].astype(np.float64)
+        difference = np.abs(rows - matrix[:, some].T)
+        row, column = np.unravel_index(difference.argmax(), difference.shape)
+        if difference[row, column] > worst[0]:
+            worst = float(difference[row, column]), int(row) + start, int(column)
+        excess = max(excess, float((np.abs(rows) - np.outer(roots[some], roots)).max()))
+    return (*worst, excess)
 
 
 def _tolerance(matrix: NDArray, diagonal: NDArray[np.float64]) -> float:
@@ -153,12 +164,8 @@ def _some(n: int, n_chosen: int) -> NDArray[np.intp]:
 
 
 def _sample(matrix: NDArray, n_samples: int) -> NDArray[np.float64]:
-    from multikernel.compiled.smo import gather
-
     chosen = _some(len(matrix), n_samples)
-    out = np.empty((len(chosen), len(chosen)), dtype=matrix.dtype)
-    gather(matrix, chosen, chosen, out, 0, len(chosen))
-    return out.astype(np.float64, copy=False)
+    return matrix[np.ix_(chosen, chosen)].astype(np.float64)
 
 
 def _factorises(matrix: NDArray, tolerance: float) -> bool:
