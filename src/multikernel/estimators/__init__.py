@@ -4,6 +4,7 @@ from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
 from multikernel.estimators.cgboost import CGBoostClassifier
 from multikernel.estimators.cskl import CSKLClassifier, CSKLClassifierCV
+from multikernel.estimators.easymkl import EasyMKLClassifier
 from multikernel.estimators.fisher import MKFDAClassifier, MKFDAClassifierCV
 from multikernel.estimators.gmkl import GMKLClassifier
 from multikernel.estimators.lpbeta import LPBetaClassifier
@@ -20,6 +21,7 @@ __all__ = [
     "CSKLClassifier",
     "CSKLClassifierCV",
     "CSKLPath",
+    "EasyMKLClassifier",
     "GMKLClassifier",
     "KernelAverageClassifier",
     "LPBetaClassifier",
