@@ -32,11 +32,6 @@ def average_kernel(X, Z=None, kernels=KERNELS):
     return KernelFamily.fit(kernels, X).evaluate(X, Z).mean(axis=0)
 
 
-@pytest.fixture(params=["mean", "product"])
-def how(request):
-    return request.param
-
-
 def test_average_kernel_svm_reaches_the_optimum_of_svc():
     K = average_kernel(BINARY_X)
     svc = SVC(C=3.0, kernel="precomputed", tol=1e-9).fit(K, BINARY_y)
@@ -63,20 +58,6 @@ def test_product_of_kernels_with_negative_entries_is_an_error():
         KernelAverageClassifier([RBF(), Linear()], how="product").fit(BINARY_X, BINARY_y)
 
 
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-def test_precomputed_kernels_give_the_same_model_as_features(how, multi_class):
-    kernels = [RBF(columns=[0, 1]), RBF(columns=[2, 3])]
-    family = KernelFamily.fit(kernels, IRIS_X[::2])
-    train, test = family.evaluate(IRIS_X[::2]), family.evaluate(IRIS_X[1::2], IRIS_X[::2])
-    by_features = KernelAverageClassifier(kernels, how=how, multi_class=multi_class).fit(IRIS_X[::2], IRIS_y[::2])
-    by_kernels = KernelAverageClassifier("precomputed", how=how, multi_class=multi_class)
-    by_kernels.fit(np.moveaxis(train, 0, -1), IRIS_y[::2])
-    scores = by_features.decision_function(IRIS_X[1::2])
-    assert_allclose(by_kernels.decision_function(np.moveaxis(test, 0, -1)), scores, atol=1e-10)
-    assert by_features.score(IRIS_X[1::2], IRIS_y[1::2]) > 0.9
-    assert len(by_features.dual_coef_) == 3
-
-
 def test_the_search_for_the_best_kernel_keeps_to_the_memory_of_the_fit(monkeypatch):
     budgets, original = [], average.one_kernel
     for module in (average, best):
@@ -84,14 +65,6 @@ def test_the_search_for_the_best_kernel_keeps_to_the_memory_of_the_fit(monkeypat
     BestKernelClassifier(KERNELS, cv=2, memory="20kB").fit(IRIS_X, IRIS_y)
     assert len(budgets) == len(KERNELS) + 1
     assert set(budgets) == {20 * 1024}
-
-
-@pytest.mark.parametrize("memory", [None, "20kB"])
-def test_memory_budget_changes_storage_not_the_model(memory):
-    model = KernelAverageClassifier(KERNELS, memory=memory, tol=1e-6).fit(IRIS_X, IRIS_y)
-    reference = KernelAverageClassifier(KERNELS, tol=1e-6).fit(IRIS_X, IRIS_y)
-    assert_allclose(model.objective_, reference.objective_, rtol=1e-5)
-    assert_allclose(model.decision_function(IRIS_X), reference.decision_function(IRIS_X), atol=2e-2)
 
 
 @pytest.mark.parametrize("normalize", [None, "cosine", "trace", "variance", "center", ["center", "cosine", "trace"]])
@@ -117,17 +90,6 @@ def test_normalised_features_equal_normalised_by_hand(normalize):
     assert_allclose(model.objective_, reference.objective_, rtol=1e-6)
     scores = reference.decision_function(K[n:, :n])
     assert_allclose(model.decision_function(test), scores, atol=1e-3 * np.abs(scores).max())
-
-
-def test_contributions_add_up_to_the_decision():
-    model = KernelAverageClassifier(KERNELS, normalize="variance").fit(IRIS_X, IRIS_y)
-    parts = model.kernel_contributions(IRIS_X[:7])
-    assert parts.shape == (7, 3, 3)
-    assert_allclose(parts.sum(axis=1) + model.intercept_, model.decision_function(IRIS_X[:7]))
-    binary = KernelAverageClassifier(KERNELS).fit(BINARY_X, BINARY_y)
-    parts = binary.kernel_contributions(BINARY_X[:5])
-    assert parts.shape == (5, 3)
-    assert_allclose(parts.sum(axis=1) + binary.intercept_[0], binary.decision_function(BINARY_X[:5]))
 
 
 def test_best_kernel_is_the_one_that_cross_validates_best():

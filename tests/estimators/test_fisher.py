@@ -1,18 +1,14 @@
 """scikit-learn's own checks of the Fisher discriminant classifiers, and scikit-learn's tools around them."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.datasets import load_iris, make_multilabel_classification
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 
 from multikernel import MKFDAClassifier, MKFDAClassifierCV, gram_stack
 from multikernel.inspection import GridScoresDisplay
-from multikernel.io import models as persistence
 from multikernel.kernels import RBF, Linear
 
 
@@ -22,26 +18,6 @@ def iris():
     X, y = load_iris(return_X_y=True)
     kernels = [Linear(), RBF(columns=[0, 1], bandwidth=1.0), RBF(columns=[2, 3], bandwidth=1.0)]
     return X, y, kernels, np.moveaxis(gram_stack(X, kernels).to_array(), 0, -1)
-
-
-def test_precomputed_kernels_give_the_same_model_as_features(iris):
-    X, y, kernels, K = iris
-    train, test = np.arange(0, 150, 2), np.arange(1, 150, 2)
-    by_features = MKFDAClassifier(kernels, p=1.5, tol=1e-8).fit(X[train], y[train])
-    by_kernels = MKFDAClassifier("precomputed", p=1.5, tol=1e-8).fit(K[np.ix_(train, train)], y[train])
-    # weights are known to the root of the gap
-    assert_allclose(by_kernels.weights_, by_features.weights_, rtol=1e-4)
-    scores = by_features.decision_function(X[test])
-    assert_allclose(by_kernels.decision_function(K[np.ix_(test, train)]), scores, atol=1e-4 * np.abs(scores).max())
-
-
-@pytest.mark.parametrize("precomputed", [False, True])
-def test_grid_search_tunes_p_and_reg(iris, precomputed):
-    X, y, kernels, K = iris
-    model = MKFDAClassifier("precomputed" if precomputed else kernels)
-    search = GridSearchCV(model, {"p": [1.0, 2.0], "reg": [1e-4, 1e-1]}, cv=3).fit(K if precomputed else X, y)
-    assert search.best_score_ > 0.9
-    assert search.best_estimator_.weights_.shape == (3,)
 
 
 def test_one_vs_rest_solves_a_binary_problem_for_each_label():
@@ -66,18 +42,6 @@ def test_transform_gives_named_columns_of_a_frame(iris):
     frame = model.transform(X)
     assert list(frame.columns) == [f"mkfdaclassifier{k}" for k in range(3)]
     assert_array_equal(model.predict(X), model.classes_[model.decision_function(X).argmax(axis=1)])
-
-
-def test_clones_pickles_and_model_files_predict_the_same(iris, tmp_path):
-    X, y, kernels, _ = iris
-    for model in (
-        MKFDAClassifier(kernels, reg=1e-2).fit(X, y),
-        MKFDAClassifierCV(kernels, ps=[1.0, 2.0], regs=[1e-2], criterion="loo").fit(X, y),
-    ):
-        assert_allclose(clone(model).fit(X, y).decision_function(X), model.decision_function(X), rtol=1e-9)
-        persistence.save(model, tmp_path / "model.mkm")
-        for copy in (pickle.loads(pickle.dumps(model)), persistence.load(tmp_path / "model.mkm")):
-            assert_array_equal(copy.decision_function(X), model.decision_function(X))
 
 
 def test_cross_validated_scores_of_the_grid_are_those_of_separate_fits(iris):

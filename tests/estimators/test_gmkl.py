@@ -1,7 +1,5 @@
 """GMKLClassifier: what it learns, how it predicts, and that it behaves as an estimator should."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,14 +7,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from multikernel import GMKLClassifier, gram_stack
+from multikernel import GMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Laplacian
 from multikernel.problems.gmkl import as_rule, prepared
-from multikernel.problems.regularizers import Entropy
 from multikernel.svm import CSVM
 
 IRIS_X, IRIS_y = load_iris(return_X_y=True)
@@ -49,21 +45,6 @@ def combination(request):
     return request.param
 
 
-@pytest.mark.parametrize("weights", ["shared", "per-class"])
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-def test_precomputed_kernels_give_the_same_model_as_features(combination, multi_class, weights):
-    family = KernelFamily.fit(FAMILY, IRIS_X[::2])
-    train, test = family.evaluate(IRIS_X[::2]), family.evaluate(IRIS_X[1::2], IRIS_X[::2])
-    options = {"multi_class": multi_class, "weights": weights, "C": 10.0}
-    by_features = GMKLClassifier(FAMILY, combination, **options).fit(IRIS_X[::2], IRIS_y[::2])
-    by_kernels = GMKLClassifier("precomputed", combination, **options).fit(np.moveaxis(train, 0, -1), IRIS_y[::2])
-    scores = by_features.decision_function(IRIS_X[1::2])
-    assert_allclose(by_kernels.decision_function(np.moveaxis(test, 0, -1)), scores, atol=1e-9)
-    assert by_features.score(IRIS_X[1::2], IRIS_y[1::2]) > 0.9
-    assert by_features.weights_.shape == ((3,) if weights == "shared" else (3, 3))
-    assert by_features.dual_coef_.shape[0] == 3
-
-
 def test_shared_weights_minimise_the_sum_of_the_objectives(combination):
     """Weights per class can only be better together, and alone are those of the binary problem."""
     options = {"combination": combination, "C": 5.0, "reg": 2.0, "tol": 1e-6}
@@ -86,14 +67,6 @@ def test_shared_weights_minimise_the_sum_of_the_objectives(combination):
         shift = 0.02 * shared.weights_.max() * np.eye(3)[k]
         assert total(shared.weights_ + shift) >= shared.objective_ * (1 - 1e-6)
         assert total(np.maximum(shared.weights_ - shift, 0.0)) >= shared.objective_ * (1 - 1e-6)
-
-
-def test_memory_budget_changes_storage_not_the_model(combination):
-    options = {"kernels": FAMILY, "combination": combination, "tol": 1e-5}
-    dense = GMKLClassifier(**options).fit(BINARY_X, BINARY_y)
-    lazy = GMKLClassifier(**options, memory="40kB").fit(BINARY_X, BINARY_y)
-    assert_allclose(lazy.objective_, dense.objective_, rtol=2e-5)
-    assert_allclose(lazy.decision_function(BINARY_X), dense.decision_function(BINARY_X), atol=2e-2)
 
 
 def test_combinations_and_penalties_of_ones_own_are_used():
@@ -186,33 +159,6 @@ def test_checkpoint_of_a_stopped_fit_is_taken_up(combination, tmp_path):
     assert not path.exists()
     assert_allclose(resumed.objective_, straight.objective_, rtol=3e-6)
     assert [row["iteration"] for row in resumed.history_] == list(range(resumed.n_iter_))
-
-
-def test_contributions_of_kernels_add_up_to_the_decision():
-    model = GMKLClassifier(FAMILY).fit(BINARY_X, BINARY_y)
-    parts = model.kernel_contributions(BINARY_X)
-    assert_allclose(parts.sum(axis=1) + model.intercept_, model.decision_function(BINARY_X))
-    assert not hasattr(GMKLClassifier(combination="product"), "kernel_contributions")
-
-
-def test_grid_search_over_penalties_works_on_features_and_kernels(combination):
-    grid = {"reg": [0.1, 10.0], "C": [1.0]}
-    search = GridSearchCV(GMKLClassifier(FAMILY, combination), grid, cv=3).fit(BINARY_X, BINARY_y)
-    kernels = gram_stack(BINARY_X, FAMILY)
-    scores = cross_val_score(GMKLClassifier("precomputed", combination), kernels, BINARY_y, cv=3)
-    assert search.best_score_ > 0.6
-    assert scores.mean() > 0.6
-    widths = GridSearchCV(GMKLClassifier(FAMILY, combination), {"kernels__0__bandwidth": [1.0, 5.0]}, cv=2)
-    assert widths.fit(BINARY_X, BINARY_y).best_estimator_.kernels[0].bandwidth in (1.0, 5.0)
-
-
-@pytest.mark.parametrize("weights", ["shared", "per-class"])
-def test_pickles_and_model_files_predict_the_same(combination, weights, tmp_path):
-    model = GMKLClassifier(FAMILY, combination, Entropy(), weights=weights).fit(IRIS_X, IRIS_y)
-    save(model, tmp_path / "model.mkl")
-    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mkl")):
-        assert_array_equal(copy.decision_function(IRIS_X), model.decision_function(IRIS_X))
-        assert copy.regularizer == Entropy()
 
 
 def test_objects_of_ones_own_are_stored_if_trusted(tmp_path):

@@ -1,6 +1,5 @@
 """MKLClassifier: what users see, whatever the solver; paths along C and p."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -11,13 +10,9 @@ from references import claim, reference
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from multikernel import KernelAverageClassifier, MKLClassifier, gram_stack, mkl_path
-from multikernel.io.models import load, save
 from multikernel.kernels import RBF, Linear
 from multikernel.problems.weight_sets import LpBall
 
@@ -85,15 +80,6 @@ def test_weights_per_class_are_those_of_the_binary_problems(iris):
         assert_allclose(model.decision_function(X)[:, k], binary.decision_function(X), atol=2e-2)
 
 
-def test_contributions_of_kernels_add_up_to_the_decision(iris):
-    X, _ = iris
-    for weights in ("shared", "per-class"):
-        model = MKLClassifier(KERNELS, p=2.0, weights=weights).fit(*iris)
-        shares = model.kernel_contributions(X)
-        assert shares.shape == (150, 3, 3)
-        assert_allclose(shares.sum(axis=1) + model.intercept_, model.decision_function(X), atol=1e-8)
-
-
 def test_equal_weights_of_norm_infinity_are_the_sum_kernel(iris):
     X, y = iris
     model = MKLClassifier(KERNELS, p=1e6, C=1.0, tol=1e-6).fit(X, y)
@@ -126,26 +112,6 @@ def test_class_weights_scale_c_for_a_class(cancer):
     model = MKLClassifier(kernels, class_weight={0: 5.0, 1: 0.5}, tol=1e-6).fit(X, y)
     same = MKLClassifier(kernels, tol=1e-6).fit(X, y, sample_weight=np.where(y == 0, 5.0, 0.5))
     assert_allclose(model.objective_, same.objective_, rtol=2e-6)
-
-
-def test_grid_search_and_pipelines_take_features_and_kernels(iris):
-    X, y = iris
-    grid = GridSearchCV(MKLClassifier(KERNELS), {"C": [1.0, 10.0], "p": [1.0, 2.0]}, cv=3).fit(X, y)
-    assert grid.best_score_ >= 0.9
-    stack = gram_stack(X, KERNELS)
-    again = GridSearchCV(MKLClassifier("precomputed"), {"C": [1.0, 10.0]}, cv=3).fit(stack, y)
-    assert again.best_score_ >= 0.9
-    piped = make_pipeline(StandardScaler(), MKLClassifier(KERNELS)).fit(X, y)
-    assert piped.score(X, y) >= 0.95
-
-
-def test_models_are_small_and_survive_pickling_and_saving(iris, tmp_path):
-    X, y = iris
-    model = MKLClassifier(KERNELS, C=10.0, weights="per-class").fit(X, y)
-    save(model, tmp_path / "model.mkl")
-    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mkl")):
-        assert_allclose(copy.decision_function(X), model.decision_function(X))
-    assert not any(getattr(value, "size", 0) >= len(X) ** 2 for value in vars(model).values())
 
 
 def test_groups_all_count_and_compete_within(cancer):

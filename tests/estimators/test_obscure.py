@@ -1,6 +1,5 @@
 """ObscureClassifier and UFOMKLClassifier as users meet them: scikit-learn's rules, storage, files, streams."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -9,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 
 from multikernel import ObscureClassifier, UFOMKLClassifier, gram_stack
 from multikernel.gram.normalization import Normalization
@@ -65,54 +63,11 @@ def test_objective_and_scores_follow_from_the_stored_attributes(model):
         assert model.dual_gap_ >= 0.0
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_precomputed_kernels_give_the_same_model_as_features(solver):
-    family = KernelFamily.fit(KERNELS, X[::2])
-    train, test = (np.moveaxis(family.evaluate(*a), 0, -1) for a in ((X[::2],), (X[1::2], X[::2])))
-    options = {"solver": solver, "C": 10.0, "random_state": 0, **FAST}
-    by_features = ObscureClassifier(KERNELS, **options).fit(X[::2], y[::2])
-    by_kernels = ObscureClassifier("precomputed", **options).fit(train, y[::2])
-    assert_allclose(by_kernels.decision_function(test), by_features.decision_function(X[1::2]), atol=1e-8)
-    assert by_features.score(X[1::2], y[1::2]) > 0.9
-
-
-def test_grid_search_works_on_features_on_arrays_and_on_stacks():
-    family = KernelFamily.fit(KERNELS, X)
-    K = np.moveaxis(family.evaluate(X), 0, -1)
-    grid = {"p": [1.05, 2.0], "C": [1.0, 10.0]}
-    for kernels, data in ((KERNELS, X), ("precomputed", K), ("precomputed", gram_stack(K))):
-        search = GridSearchCV(ObscureClassifier(kernels, random_state=0, **FAST), grid, cv=3).fit(data, y)
-        assert search.best_score_ > 0.9
-
-
-def test_memory_budget_changes_storage_not_the_model():
-    options = {"C": 10.0, "random_state": 0, "tol": 1e-9, "max_iter": 10}
-    dense = quiet(ObscureClassifier(KERNELS, **options).fit, X, y)
-    lazy = quiet(ObscureClassifier(KERNELS, memory="60kB", **options).fit, X, y)
-    assert_allclose(lazy.objective_, dense.objective_, rtol=1e-8)
-    assert_allclose(lazy.decision_function(X), dense.decision_function(X), atol=1e-6)
-
-
-def test_models_survive_pickling_and_files(tmp_path):
-    for model in (
-        ObscureClassifier(KERNELS, random_state=0, **FAST),
-        UFOMKLClassifier(KERNELS, random_state=0, **FAST),
-    ):
-        model.fit(X, y)
-        scores = model.decision_function(X)
-        assert_array_equal(pickle.loads(pickle.dumps(model)).decision_function(X), scores)
-        save(model, tmp_path / "model.mk")
-        assert_array_equal(load(tmp_path / "model.mk").decision_function(X), scores)
+def test_a_stream_goes_on_from_a_file(tmp_path):
     stream = ObscureClassifier(KERNELS).partial_fit(X, y, classes=[0, 1, 2])
     save(stream, tmp_path / "stream.mk")
     again = load(tmp_path / "stream.mk")
     assert_array_equal(again.partial_fit(X, y).decision_function(X), stream.partial_fit(X, y).decision_function(X))
-
-
-def test_the_same_random_state_gives_the_same_model():
-    first, again = (ObscureClassifier(KERNELS, random_state=7, **FAST).fit(X, y) for _ in range(2))
-    assert_array_equal(first.dual_coef_, again.dual_coef_)
-    assert_array_equal(first.weights_, again.weights_)
 
 
 def test_lam_and_C_say_the_same():
@@ -122,23 +77,9 @@ def test_lam_and_C_say_the_same():
 
 
 def test_warm_start_goes_on_from_the_previous_solution():
-    for solver in SOLVERS:
-        model = ObscureClassifier(
-            KERNELS, solver=solver, C=10.0, max_iter=8, tol=1e-9, random_state=0, warm_start=True
-        )
-        first = quiet(model.fit, X, y).objective_
-        assert quiet(model.fit, X, y).objective_ <= first * 1.001
     binary = ObscureClassifier(KERNELS[2:], C=10.0, max_iter=8, tol=1e-9, random_state=0, warm_start=True)
     first = quiet(binary.fit, BINARY_X, BINARY_y).objective_
     assert quiet(binary.fit, BINARY_X, BINARY_y).objective_ <= first * 1.001
-    ufo = UFOMKLClassifier(KERNELS, C=10.0, max_iter=8, tol=1e-9, random_state=0, warm_start=True)
-    first = quiet(ufo.fit, X, y).objective_
-    assert quiet(ufo.fit, X, y).objective_ <= first * 1.05
-
-
-def test_a_fit_that_stops_short_says_so():
-    with pytest.warns(ConvergenceWarning, match="max_iter was reached at a relative duality gap"):
-        ObscureClassifier(KERNELS, C=100.0, max_iter=2, tol=1e-6).fit(X, y)
 
 
 def test_costly_mistakes_become_rarer():

@@ -1,6 +1,5 @@
 """CG-Boost: the mixture of kernel columns against its definition, its certificate, and scikit-learn's tools."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -8,14 +7,11 @@ import pytest
 from mkl_problems import AWKWARD, make_kernels
 from numpy.testing import assert_allclose, assert_array_equal
 from references import Ball, svm_bracket
-from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 
 from multikernel import CGBoostClassifier, gram_stack
 from multikernel.gram import DenseStack
-from multikernel.io import models as persistence
 from multikernel.kernels import RBF, Linear
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.runtime.clock import OutOfTime
@@ -123,32 +119,6 @@ def iris():
     X, y = load_iris(return_X_y=True)
     kernels = [Linear(), RBF(columns=[0, 1], bandwidth=1.0), RBF(columns=[2, 3], bandwidth=1.0)]
     return X, y, kernels, np.moveaxis(gram_stack(X, kernels).to_array(), 0, -1)
-
-
-def test_precomputed_kernels_give_the_same_model_as_features(iris):
-    X, y, kernels, K = iris
-    train, test = np.arange(0, 150, 2), np.arange(1, 150, 2)
-    by_features = CGBoostClassifier(kernels, C=0.01, tol=1e-8).fit(X[train], y[train])
-    by_kernels = CGBoostClassifier("precomputed", C=0.01, tol=1e-8).fit(K[np.ix_(train, train)], y[train])
-    scores = by_features.decision_function(X[test])
-    assert_allclose(by_kernels.decision_function(K[np.ix_(test, train)]), scores, atol=1e-3)
-
-
-@pytest.mark.parametrize("precomputed", [False, True])
-def test_grid_search_tunes_the_price(iris, precomputed):
-    X, y, kernels, K = iris
-    model = CGBoostClassifier("precomputed" if precomputed else kernels)
-    search = GridSearchCV(model, {"C": [1e-3, 1e-1]}, cv=3).fit(K if precomputed else X, y)
-    assert search.best_score_ > 0.9
-
-
-def test_clones_pickles_and_model_files_predict_the_same(iris, tmp_path):
-    X, y, kernels, _ = iris
-    model = CGBoostClassifier(kernels, C=0.01).fit(X, y)
-    assert_allclose(clone(model).fit(X, y).decision_function(X), model.decision_function(X))
-    persistence.save(model, tmp_path / "model.mkm")
-    for copy in (pickle.loads(pickle.dumps(model)), persistence.load(tmp_path / "model.mkm")):
-        assert_array_equal(copy.decision_function(X), model.decision_function(X))
 
 
 def test_a_fit_cut_short_says_how_far_it_is(iris):

@@ -1,0 +1,181 @@
+"""What all estimators promise: storage does not matter, models can be kept, contributions add up, searches work."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold
+
+from multikernel import (
+    BestKernelClassifier,
+    CGBoostClassifier,
+    CSKLClassifier,
+    CSKLClassifierCV,
+    GMKLClassifier,
+    KernelAverageClassifier,
+    LPBetaClassifier,
+    MKFDAClassifier,
+    MKFDAClassifierCV,
+    MKLClassifier,
+    MultilabelMKLClassifier,
+    ObscureClassifier,
+    SVRGMKLClassifier,
+    SVRGMKLRegressor,
+    UFOMKLClassifier,
+    gram_stack,
+)
+from multikernel.io.models import load, save
+from multikernel.kernels import RBF, KernelFamily, Laplacian, Linear
+from multikernel.problems.regularizers import Entropy
+
+X, y = load_iris(return_X_y=True)
+WIDTHS = [
+    RBF(columns=[0, 1], bandwidth=1.0),
+    RBF(columns=[2, 3], bandwidth=1.0),
+    Laplacian(columns=[0], bandwidth=1.0),
+]
+LABELS = np.column_stack([y == 0, y == 2, X[:, 0] > 5.8])
+KERNELS = [Linear(), *WIDTHS[:2]]
+
+# Estimators, and values of a parameter to search over.
+CASES = {
+    "average": (KernelAverageClassifier(KERNELS, normalize="variance"), {"C": [1.0, 10.0]}),
+    "product": (KernelAverageClassifier(WIDTHS, how="product", multi_class="ovo"), {"C": [1.0, 10.0]}),
+    "best": (BestKernelClassifier(KERNELS, cv=3), {"C": [1.0, 10.0]}),
+    "mkl": (MKLClassifier(KERNELS, C=10.0), {"C": [1.0, 10.0], "p": [1.0, 2.0]}),
+    "mkl per class": (MKLClassifier(KERNELS, p=2.0, weights="per-class"), {"C": [1.0]}),
+    "mkl per pair": (MKLClassifier(KERNELS, p=1.5, weights="per-class", multi_class="ovo"), {"C": [1.0]}),
+    "mkl groups": (MKLClassifier(KERNELS, groups=[[0], [1, 2]]), {"C": [1.0, 10.0]}),
+    "cskl": (CSKLClassifier(KERNELS, t=2), {"t": [1, 2.5]}),
+    "cskl-cv": (CSKLClassifierCV(KERNELS, ts=[1, 2], cv=2), {"C": [1.0]}),
+    "sum": (GMKLClassifier(WIDTHS, C=10.0, regularizer=Entropy()), {"reg": [0.1, 10.0]}),
+    "sum per class": (GMKLClassifier(WIDTHS, C=10.0, weights="per-class"), {"reg": [0.1]}),
+    "powers": (GMKLClassifier(WIDTHS, "product", C=10.0), {"reg": [0.1, 10.0]}),
+    "powers per pair": (GMKLClassifier(WIDTHS, "product", weights="per-class", multi_class="ovo"), {"reg": [0.1]}),
+    "mkfda": (MKFDAClassifier(KERNELS, p=1.5, reg=1e-2, tol=1e-8), {"p": [1.0, 2.0], "reg": [1e-4, 1e-1]}),
+    "mkfda-cv": (MKFDAClassifierCV(KERNELS, ps=[1.0, 2.0], regs=[1e-2], criterion="loo"), {"regs": [[1e-2]]}),
+    "ml-mkl": (MultilabelMKLClassifier(KERNELS, solver="level", threshold="f1"), {"C": [0.1, 1.0]}),
+    "ml-mkl-sum": (MultilabelMKLClassifier(KERNELS, objective="sum", bias=True), {"C": [1.0]}),
+    "obscure": (ObscureClassifier(KERNELS, C=10.0, max_iter=20, tol=0.99), {"p": [1.05, 2.0], "C": [1.0, 10.0]}),
+    "pegasos": (ObscureClassifier(KERNELS, C=10.0, max_iter=20, tol=0.99, solver="pegasos"), {"C": [10.0]}),
+    "sdca": (ObscureClassifier(KERNELS, C=10.0, solver="sdca"), {"C": [1.0, 10.0]}),
+    "ufo": (UFOMKLClassifier(KERNELS, max_iter=20, tol=0.99), {"C": [10.0]}),
+    "svrg": (SVRGMKLClassifier(KERNELS), {"C": [0.1, 1.0], "p": [1.1, 2.0]}),
+    "regression": (SVRGMKLRegressor(KERNELS, normalize="center"), {"C": [0.1, 1.0], "p": [1.0, 2.0]}),
+    "huber": (SVRGMKLRegressor(KERNELS, loss="huber", delta=0.3), {"C": [1.0]}),
+    "lp-beta": (LPBetaClassifier(KERNELS, C=10.0, cv=3, svm_tol=1e-8), {"nu": [0.1, 0.5], "shared": [True, False]}),
+    "lp-b": (LPBetaClassifier(KERNELS, C=[1.0, 10.0, 10.0], shared=False, cv=3, svm_tol=1e-8), {"nu": [0.3]}),
+    "cg-boost": (CGBoostClassifier(KERNELS, C=0.01), {"C": [1e-3, 1e-1]}),
+}
+ITERATIVE = ["mkl", "cskl", "sum", "powers", "obscure", "pegasos", "sdca", "ufo", "svrg", "regression"]
+
+
+@pytest.fixture(params=CASES)
+def name(request):
+    return request.param
+
+
+def make(name, **changes):
+    """An unfitted estimator that repeats what it does, and its targets."""
+    model = clone(CASES[name][0]).set_params(**changes)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    if isinstance(model, SVRGMKLRegressor):
+        return model, X[:, 2] - X[:, 0]
+    return model, LABELS if name == "ml-mkl" else y
+
+
+def fitted(name, **changes):
+    model, target = make(name, **changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, target)
+
+
+def scores(model, X):
+    return getattr(model, "decision_function", model.predict)(X)
+
+
+def test_precomputed_kernels_give_the_same_model_as_features(name):
+    train, test = np.arange(0, 150, 2), np.arange(1, 150, 2)
+    by_features, target = make(name)
+    by_kernels, _ = make(name, kernels="precomputed")
+    family = KernelFamily.fit(by_features.kernels, X[train])
+    by_features.fit(X[train], target[train])
+    by_kernels.fit(np.moveaxis(family.evaluate(X[train]), 0, -1), target[train])
+    expected = scores(by_features, X[test])
+    new = np.moveaxis(family.evaluate(X[test], X[train]), 0, -1)
+    assert_allclose(scores(by_kernels, new), expected, atol=1e-8 * np.abs(expected).max())
+    assert np.shape(by_kernels.weights_) == np.shape(by_features.weights_)
+    assert by_features.score(X[test], target[test]) > 0.85
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("pegasos", "sdca")])  # which take long
+def test_the_memory_budget_changes_storage_not_the_model(name):
+    # an n × n matrix, and the kernel, have to fit for those that solve linear systems
+    memory = "400kB" if name.startswith(("mkfda", "cg-boost")) else "40kB"
+    options = {} if name in ("obscure", "ufo") else {"tol": 1e-6}
+    dense, lazy = fitted(name, **options), fitted(name, memory=memory, **options)
+    assert_allclose(lazy.objective_, dense.objective_, rtol=2e-5)
+    assert_allclose(scores(lazy, X), scores(dense, X), atol=2e-2 * np.abs(scores(dense, X)).max())
+
+
+def test_clones_pickles_and_model_files_predict_the_same(name, tmp_path):
+    model = fitted(name)
+    assert_array_equal(scores(fitted(name), X), scores(model, X))
+    save(model, tmp_path / "model.mkl")
+    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mkl")):
+        assert_array_equal(scores(copy, X), scores(model, X))
+        assert_array_equal(copy.predict(X), model.predict(X))
+        assert str(copy.get_params()) == str(model.get_params())
+    assert not any(getattr(value, "size", 0) >= len(X) ** 2 for value in vars(model).values())
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_contributions_of_kernels_add_up_to_the_decision(name, binary):
+    model, target = make(name)
+    if not hasattr(model, "kernel_contributions"):
+        assert name.startswith(("product", "powers", "mkfda", "cg-boost"))
+        return
+    if getattr(model, "multi_class", "") == "ovo":
+        pytest.skip("votes have no parts")
+    target = target == 1 if binary and target is y else target
+    model.fit(X, target)
+    parts, decision = model.kernel_contributions(X[:7]), scores(model, X[:7])
+    assert parts.shape == (7, 3, *decision.shape[1:])
+    assert_allclose(parts.sum(axis=1) + np.squeeze(model.intercept_), decision, atol=1e-8)
+
+
+def test_searches_take_features_arrays_and_stacks(name):
+    model, target = make(name)
+    stack = gram_stack(X, model.kernels)
+    for kernels, data in (
+        (model.kernels, X),
+        ("precomputed", np.moveaxis(stack.to_array(), 0, -1)),
+        ("precomputed", stack),
+    ):
+        given, _ = make(name, kernels=kernels)
+        search = GridSearchCV(given, CASES[name][1], cv=KFold(2, shuffle=True, random_state=0))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert search.fit(data, target).best_score_ > 0.85
+
+
+@pytest.mark.parametrize("name", ITERATIVE)
+def test_a_fit_that_stops_short_says_so_and_can_go_on(name):
+    model, target = make(name, max_iter=1, tol=1e-9)
+    with pytest.warns(
+        ConvergenceWarning, match="max_iter was reached at a relative (duality gap|stationarity) of [0-9]"
+    ):
+        model.fit(X, target)
+    assert not model.converged_
+    first = model.objective_
+    model.set_params(warm_start=True, max_iter=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert np.all(model.fit(X, target).objective_ <= first + 1e-3 * np.abs(first))
