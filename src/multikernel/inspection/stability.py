@@ -56,11 +56,6 @@ def weight_stability(
         the shares; ``false_selections`` (F,), inf where a frequency is at most ½; ``agreement``, the mean correlation
         of the weights of two halves of a pair; ``names`` (F,); ``threshold``.
 
-    References
-    ----------
-    .. [MB10] Meinshausen & Bühlmann, "Stability selection", JRSS B 72, 2010.
-    .. [SS13] Shah & Samworth, "Variable selection with error control", JRSS B 75, 2013.
-
     Examples
     --------
     >>> import numpy as np
