@@ -1,4 +1,4 @@
-"""Small problems, ordinary and awkward."""
+"""Small problems, ordinary and awkward; a rule and a penalty of one's own."""
 
 import numpy as np
 
@@ -52,3 +52,23 @@ def make_class_kernels(n_classes=3, n=40, n_kernels=4, *, spread=1.5, rest=0.3, 
         K = X @ X.T if linear and f % 2 else np.exp(-D / D.mean())
         kernels.append(K * n / np.trace(K))
     return np.stack(kernels), y
+
+
+class CubicSum:
+    """K(d) = Σ d_k³ K_k: a user's own rule, with as many parameters as kernels."""
+
+    def combine(self, stack, d):
+        return stack.combine(d**3)
+
+    def gradient(self, stack, d, alpha):
+        return 3 * d**2 * stack.quadratic_forms(alpha).reshape(len(d), -1).sum(axis=1)
+
+
+class Quartic:
+    """r(d) = Σ d⁴: a user's own penalty, without a bound."""
+
+    def value(self, d):
+        return float((d**4).sum())
+
+    def gradient(self, d):
+        return 4 * d**3

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from mkl_problems import CubicSum, Quartic
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
@@ -18,26 +19,6 @@ from multikernel.svm import CSVM
 IRIS_X, IRIS_y = load_iris(return_X_y=True)
 BINARY_X, BINARY_y = make_classification(100, 6, n_informative=4, flip_y=0.1, random_state=0)
 FAMILY = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Laplacian(columns=[0])]
-
-
-class CubicSum:
-    """K(d) = Σ d_k³ K_k: a user's own rule, with as many parameters as kernels."""
-
-    def combine(self, stack, d):
-        return stack.combine(d**3)
-
-    def gradient(self, stack, d, alpha):
-        return 3 * d**2 * stack.quadratic_forms(alpha).reshape(len(d), -1).sum(axis=1)
-
-
-class Quartic:
-    """r(d) = Σ d⁴: a user's own penalty, without a bound."""
-
-    def value(self, d):
-        return float((d**4).sum())
-
-    def gradient(self, d):
-        return 4 * d**3
 
 
 @pytest.fixture(params=["sum", "product"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mkl_problems import CubicSum, Quartic
 from numpy.testing import assert_allclose, assert_array_equal
 from references import minmax_bracket
 from scipy.optimize import minimize_scalar
@@ -32,26 +33,6 @@ BINARY_X, BINARY_y = make_classification(100, 6, n_informative=4, flip_y=0.1, ra
 
 
 FAMILY = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Laplacian(columns=[0])]
-
-
-class CubicSum:
-    """K(d) = Σ d_k³ K_k: a user's own rule, with as many parameters as kernels."""
-
-    def combine(self, stack, d):
-        return stack.combine(d**3)
-
-    def gradient(self, stack, d, alpha):
-        return 3 * d**2 * stack.quadratic_forms(alpha).reshape(len(d), -1).sum(axis=1)
-
-
-class Quartic:
-    """r(d) = Σ d⁴: a user's own penalty, without a bound."""
-
-    def value(self, d):
-        return float((d**4).sum())
-
-    def gradient(self, d):
-        return 4 * d**3
 
 
 def make_data(n=40, n_kernels=4, seed=0):
