@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel import CSKLClassifier, MKLClassifier, cskl_path
 from multikernel.gram import gram_stack
 from multikernel.kernels import RBF
-from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
+from multikernel.solvers.catalogue import SOLVERS
 
 
 def samples(data: str, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +55,7 @@ def report_solvers(args: argparse.Namespace, stack, y) -> None:
     unit = median_seconds(lambda: MKLClassifier("precomputed", C=10.0).fit(stack, y), args.repeats)
     print(f"MKL, p = 1, F={args.kernels} n={args.n}: {1e3 * unit:.0f} ms")
     for t in (1, *args.t, args.kernels / 2, args.kernels):
-        for solver in [name for name in CAPPED_SOLVERS if name != "auto"]:
+        for solver in SOLVERS["cskl"]:
             model = CSKLClassifier("precomputed", t=t, C=10.0, solver=solver)
             seconds = median_seconds(lambda model=model: model.fit(stack, y), args.repeats)
             print(

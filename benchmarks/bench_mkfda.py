@@ -25,7 +25,8 @@ from multikernel.gram.normalization import Normalization
 from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.fisher import FISHER_SOLVERS, solve_fisher
+from multikernel.solvers.catalogue import SOLVERS, find_solver
+from multikernel.solvers.fisher import solve_fisher
 
 CASES = ("flower17", "simulated-680-39", "simulated-2000-7", "simulated-2000-39")
 
@@ -83,7 +84,7 @@ def fit(stack: DenseStack, y: np.ndarray, p: float, reg: float, solver: str):
     """Solve from nothing; returns the result."""
     problem = FisherProblem(fisher_system(stack, reg, 1 << 34), fisher_targets(y, y.max() + 1), LpBall(p))
     monitor = Monitor(problem, 1e-4)
-    solve_fisher(problem, monitor, None, solver, 500)
+    solve_fisher(problem, monitor, None, run=find_solver("fisher", solver).run, max_iter=500)
     return monitor.result()
 
 
@@ -124,7 +125,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", default=CASES, help="flower17, or simulated-N-F")
     parser.add_argument("--p", nargs="+", type=float, default=[1.0, 1.25, 2.0, 8.0])
     parser.add_argument("--reg", nargs="+", type=float, default=[1e-6, 1e-2])
-    parser.add_argument("--solvers", nargs="+", choices=FISHER_SOLVERS, default=["auto"])
+    parser.add_argument("--solvers", nargs="+", choices=["auto", *SOLVERS["fisher"]], default=["auto"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--grid", action="store_true")
     args = parser.parse_args()

@@ -258,7 +258,7 @@ def minmax_bracket(problem, result):
     """The same of a problem: the tightest bounds that the solution and the alpha behind its bound prove."""
     alphas = [result.alpha]
     if result.proof is not None:  # a mixture of several may leave the box by the last digit
-        alphas.append(problem.settled(result.weights, result.proof)[1])
+        alphas.append(problem.repaired(result.weights, result.proof)[1])
     found = [
         svm_bracket(problem.stack.to_array(), problem.inner, penalty_of(problem), replace(result, alpha=alpha))
         for alpha in alphas

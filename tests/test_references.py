@@ -40,7 +40,7 @@ from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.fisher import solve_fisher
+from multikernel.solvers.fisher import fisher_newton
 from multikernel.solvers.gmkl import spectral_gradient
 from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.multilabel.level import label_level
@@ -237,7 +237,7 @@ def test_a_conic_solver_agrees_on_fisher_s_discriminant(p):
     centred /= np.trace(centred, axis1=1, axis2=2)[:, None, None]
     H, reg = fisher_targets(np.arange(24) % 3, 3), 0.01
     problem = FisherProblem(DenseSystem(DenseStack(centred), reg), H, LpBall(p))
-    _, result = solved(solve_fisher, problem, 1e-8, None, "auto", 500)
+    _, result = solved(fisher_newton, problem, 1e-8)
     found = fisher_bracket(centred, H, reg, p, result)
     assert found.upper - found.lower <= 1e-6 * found.upper
     a = cp.Variable(H.shape)

@@ -130,10 +130,12 @@ def test_errors_are_within_their_bounds(seed, precise):
     stack, rng = DenseStack(K), np.random.default_rng(seed)
     alpha, weights = rng.normal(size=30), rng.uniform(size=3)
     exact, scores = products(K, alpha[:, None])[:, :, 0], (stack.apply_precisely if precise else stack.apply)(alpha)
-    rounding, known = Rounding(stack), scores if precise else None
+    rounding, sizes, form_sizes = Rounding(stack), None, None
+    if precise:
+        sizes, form_sizes = np.tensordot(weights, np.abs(scores), 1), np.abs(scores) @ np.abs(alpha)
     off = np.abs(np.tensordot(weights, scores, 1) - np.tensordot(weights.astype(np.longdouble), exact, 1))
-    assert (off <= rounding.of_scores(weights, alpha, known)).all()
-    assert (np.abs((scores * alpha).sum(axis=1) - exact @ alpha) <= rounding.of_forms(alpha, known)).all()
+    assert (off <= rounding.of_scores(weights, alpha, sizes)).all()
+    assert (np.abs((scores * alpha).sum(axis=1) - exact @ alpha) <= rounding.of_forms(alpha, form_sizes)).all()
 
 
 def test_precise_scores_leave_less_to_rounding():
@@ -142,7 +144,8 @@ def test_precise_scores_leave_less_to_rounding():
     alpha[:2] = 1.0, -K[0, 0, 0] / K[0, 0, 1]
     rounding, scores = Rounding(stack), stack.apply_precisely(alpha)
     weights = np.array([1.0, 0.0, 0.0])
-    assert (rounding.of_scores(weights, alpha, scores) < 1e-6 * rounding.of_scores(weights, alpha)).all()
+    sizes = np.tensordot(weights, np.abs(scores), 1)
+    assert (rounding.of_scores(weights, alpha, sizes) < 1e-6 * rounding.of_scores(weights, alpha)).all()
 
 
 def test_moving_alpha_changes_forms_by_no_more_than_is_said():

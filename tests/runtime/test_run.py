@@ -50,7 +50,7 @@ class Countdown:
     def certificate(self, weights, alpha):
         return Certificate(primal=1.0, dual=1.0 - alpha[0])
 
-    def settled(self, weights, alpha):
+    def repaired(self, weights, alpha):
         return weights, alpha
 
 

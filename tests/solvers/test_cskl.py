@@ -18,18 +18,20 @@ from multikernel.kernels import RBF
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.catalogue import SOLVERS as TABLE
+from multikernel.solvers.catalogue import find_solver
 from multikernel.solvers.cskl.continuation import CappedProblem, continued
-from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS, central_weight, worst_choice
-from multikernel.solvers.mkl.simplemkl import reduced_gradient
+from multikernel.solvers.mkl.simplemkl import central_weight, reduced_gradient
+from multikernel.solvers.printed.cskl_lp import worst_choice
 from multikernel.svm import CSVM, NuSVM
 
-SOLVERS = [name for name in CAPPED_SOLVERS if name != "auto"]
+SOLVERS = list(TABLE["cskl"])
 
 
 def solve(K, inner, t, name, tol=5e-7, **options):
     problem = MinMaxProblem(DenseStack(K), inner, CappedSimplex(t), memory=1 << 30)
     monitor = Monitor(problem, tol=tol)
-    CAPPED_SOLVERS[name](problem, monitor, max_iter=1500, **options)
+    find_solver("cskl", name).run(problem, monitor, max_iter=1500, **options)
     return problem, monitor.result()
 
 

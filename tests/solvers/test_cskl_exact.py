@@ -18,7 +18,7 @@ from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.cskl.branch_and_bound import Branching, Cuts, least_point
+from multikernel.solvers.cskl.branch_and_bound import Branching, Cuts
 from multikernel.solvers.cskl.exact import SelectionProblem, _Search, exact_selection
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
@@ -200,7 +200,7 @@ def test_the_least_point_of_a_quadratic_model_agrees_with_a_conic_solver():
         h = cp.Variable(7)
         model = gradient @ (h - about) + 0.5 * cp.quad_form(h - about, H)
         optimum = conic_value(cp.Problem(cp.Minimize(model), [h >= 0, h <= 1, cp.sum(h) == total]))
-        found = least_point(H, gradient, about, CappedSimplex(total))
+        found = CappedSimplex(total).roughly_least_point(H, gradient, about)
         assert_allclose(found.sum(), total)
         assert ((found >= 0.0) & (found <= 1.0)).all()
         assert_allclose(gradient @ (found - about) + 0.5 * (found - about) @ H @ (found - about), optimum, atol=1e-4)

@@ -18,7 +18,8 @@ from multikernel.problems.certificate import Certificate
 from multikernel.problems.fisher import DenseSystem, FisherProblem, LowRankSystem, fisher_system, fisher_targets
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.fisher import FISHER_SOLVERS, solve_fisher
+from multikernel.solvers.catalogue import SOLVERS, find_solver
+from multikernel.solvers.fisher import solve_fisher
 from multikernel.svm.cholesky import CholeskyFactor
 
 P_VALUES = [1.0, 1.0 + 2.0**-6, 1.5, 2.0, 8.0, 1e6]
@@ -47,7 +48,7 @@ def problem_of(K, y, reg, p):
 
 def solve(problem, tol=1e-7, solver="auto", max_iter=500):
     monitor = Monitor(problem, tol)
-    solve_fisher(problem, monitor, None, solver, max_iter)
+    solve_fisher(problem, monitor, None, run=find_solver("fisher", solver).run, max_iter=max_iter)
     return monitor.result()
 
 
@@ -65,7 +66,7 @@ def test_the_objective_is_the_optimum(n_classes, p):
     fisher_bracket(K, fisher_targets(y, n_classes), reg, p, candidate).proves(proof, 1e-7)
 
 
-@pytest.mark.parametrize("solver", [name for name in FISHER_SOLVERS if name != "auto"])
+@pytest.mark.parametrize("solver", SOLVERS["fisher"])
 @pytest.mark.parametrize("p", [1.0, 1.25, 2.0, 100.0])
 def test_every_solver_certifies_the_same_optimum(solver, p):
     K, y = simulate(3)

@@ -10,16 +10,22 @@ from references import minmax_bracket, worst_label_bracket
 
 from multikernel.gram import DenseStack
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.problems.multilabel import LabelSumProblem, MovingKernel, WorstLabelProblem
+from multikernel.problems.multilabel import LabelSumProblem, WorstLabelProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.catalogue import find_solver
 from multikernel.solvers.mkl.closed_form import closed_form
-from multikernel.solvers.mkl.level import level_method
+from multikernel.solvers.mkl.cutting_planes import level_method, silp
 from multikernel.solvers.mkl.newton import newton
-from multikernel.solvers.mkl.silp import silp
-from multikernel.solvers.multilabel.catalogue import SOLVERS
 from multikernel.solvers.multilabel.level import MOST_CUTS, LabelCuts, label_level
-from multikernel.solvers.multilabel.sa import LabelTable, label_sa, label_sa_vr, paper_estimates, smoothed
+from multikernel.solvers.multilabel.sa import (
+    LabelTable,
+    MovingKernel,
+    label_sa,
+    label_sa_vr,
+    paper_estimates,
+    smoothed,
+)
 from multikernel.solvers.printed.mirror_prox import label_mirror_prox
 from multikernel.solvers.printed.multilabel_sum import subgradient
 from multikernel.svm import CSVM, LabelSVMs
@@ -116,7 +122,7 @@ def test_labels_far_from_the_worst_are_not_needed_for_the_bound():
     problem, p = worst(K, signs), np.full(4, 0.25)
     alpha = problem.solve_labels(p, problem.start()[1], np.arange(6), np.full(6, 1e-9))
     near = problem.contenders(p, alpha)
-    values = problem.label_certificates(p, alpha)[1]
+    values = problem.label_bounds(p, alpha)[1]
     assert 0 < len(near) < 6
     assert values[near].min() >= 0.9 * values.max() > np.delete(values, near).max()
     proof = problem.certificate(p, alpha)
@@ -183,7 +189,10 @@ def test_memory_does_not_grow_by_a_table_of_scores_for_each_kernel(name, monkeyp
     for module in ("multikernel.problems.multilabel", "multikernel.gram.base"):
         monkeypatch.setattr(f"{module}.BLOCK_BYTES", 1 << 16)  # blocks are a constant: too large to see past them
     objective, solver = name.split()
-    function, options = SOLVERS[objective][solver], {"random_state": 0} if "sa" in solver else {}
+    function, options = (
+        find_solver(f"multilabel {objective}", solver).run,
+        {"random_state": 0} if "sa" in solver else {},
+    )
     kind, n, M = LabelSumProblem if objective == "sum" else WorstLabelProblem, 120, 60
 
     def peak(n_kernels):
@@ -217,7 +226,7 @@ def gradients(problem, p, gamma):
     """Exact gradients of the saddle function, and the cuts behind them."""
     labels = np.arange(problem.n_labels)
     alpha = problem.solve_labels(p, problem.start()[1], labels, np.full(len(labels), 1e-10))
-    linear, forms = problem.inner.linear(alpha), problem.label_forms(alpha)
+    linear, forms = problem.cuts(alpha, rounded=False)
     return -0.5 * forms @ gamma, linear - 0.5 * p @ forms, linear, forms
 
 
@@ -278,7 +287,7 @@ def test_refining_finds_the_worst_value_without_solving_every_label():
     exact = problem.solve_labels(p, problem.start()[1], labels, np.full(8, 1e-10))
     rough = problem.solve_labels(p, problem.start()[1], labels, np.full(8, 0.2))
     refined = problem.refine(p, rough, 1e-6)
-    assert_allclose(problem.certificate(p, refined).primal, problem.label_certificates(p, exact)[1].max(), rtol=1e-5)
+    assert_allclose(problem.certificate(p, refined).primal, problem.label_bounds(p, exact)[1].max(), rtol=1e-5)
     assert (refined[:, 4:] == rough[:, 4:]).all()
 
 
@@ -288,7 +297,7 @@ def test_remembered_forms_are_those_of_the_kernels():
     alpha = rng.normal(size=signs.shape)
     for change in ([0, 1, 2, 3], [2], [1, 3]):
         alpha[:, change] += rng.normal(size=(30, len(change)))
-        assert_allclose(problem.label_forms(alpha), np.einsum("nk,fnm,mk->fk", alpha, K, alpha))
+        assert_allclose(problem.cuts(alpha, rounded=False)[1], np.einsum("nk,fnm,mk->fk", alpha, K, alpha))
 
 
 def test_the_kernel_is_made_anew_only_when_weights_have_moved():
@@ -308,7 +317,7 @@ def test_single_precision_and_operators_give_the_same_scores():
     weights = np.full(4, 0.25)
     streamed = WorstLabelProblem(DenseStack(K), LabelSVMs(signs, C, bias=False), memory=0)
     assert not isinstance(streamed.kernel(weights), np.ndarray)
-    assert_allclose(streamed.label_scores(weights, alpha), K.mean(axis=0) @ alpha)
+    assert_allclose(streamed._products(weights, alpha)[0], K.mean(axis=0) @ alpha)
 
 
 def test_old_cuts_are_forgotten_but_those_that_count():

@@ -73,7 +73,7 @@ def test_derivatives_by_the_weights_are_finite_differences(stack, name):
     slope = [(optimum(problem, weights + s)[0] - optimum(problem, weights - s)[0]) / (2 * step) for s in shifts]
     assert_allclose(gradient(weights), slope, rtol=1e-5)
     second = np.array([(gradient(weights + s) - gradient(weights - s)) / (2 * step) for s in shifts])
-    found = dual.second_derivatives(None, weights, alpha, np.arange(3))
+    found = dual.curvature(weights, alpha, np.arange(3))
     assert_allclose(found, second, atol=1e-4 * np.abs(second).max())
 
 

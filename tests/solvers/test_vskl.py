@@ -13,7 +13,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.vskl import GroupPoint, VSKLProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.mkl.level import level_method
+from multikernel.solvers.mkl.cutting_planes import level_method
 from multikernel.solvers.vskl.mirror_descent import mirror_descent, mirror_step
 from multikernel.solvers.vskl.newton import group_newton, second_derivatives
 from multikernel.svm import CSVM, LabelSVMs

@@ -22,10 +22,9 @@ from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import left
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import SEARCH_SHARE, Run, Solver
+from multikernel.solvers.catalogue import PATIENCE, find_solver
 from multikernel.solvers.cskl.continuation import CappedProblem, solve_capped
 from multikernel.solvers.cskl.exact import SelectionProblem, exact_selection
-from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
-from multikernel.solvers.mkl.catalogue import PATIENCE
 
 
 @described
@@ -58,7 +57,7 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_choice("solver", CAPPED_SOLVERS)
+        find_solver("cskl", self.solver)
         self._check_t()
 
     def _check_t(self) -> None:
@@ -88,7 +87,7 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
     def _solver(self) -> Solver:
         if self.exact:
             return partial(exact_selection, max_iter=self.max_iter)
-        return partial(solve_capped, solver=self.solver, max_iter=self.max_iter)
+        return partial(solve_capped, run=find_solver("cskl", self.solver).run, max_iter=self.max_iter)
 
     def _patience(self) -> int | None:
         return None if self.exact else PATIENCE

@@ -29,7 +29,8 @@ from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.threads import thread_count
 from multikernel.runtime.warnings import warn_user
-from multikernel.solvers.fisher import FISHER_SOLVERS, FisherGrid, Score, solve_fisher
+from multikernel.solvers.catalogue import find_solver
+from multikernel.solvers.fisher import FisherGrid, Score, solve_fisher
 
 NORMALIZE = ("center", "trace")
 # Values worth trying, and the grid of the paper, p and λ chosen together [YMBCK10, sect. 4.1].
@@ -97,7 +98,7 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_choice("solver", FISHER_SOLVERS)
+        find_solver("fisher", self.solver)
 
     def _problems(self, data: TrainingData, run: Run) -> Sequence[FisherProblem]:
         p, reg = self._setting()
@@ -107,7 +108,7 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         return [FisherProblem(system, targets, LpBall(p), data.sample_weight)]
 
     def _solver(self) -> Solver:
-        return partial(solve_fisher, solver=self.solver, max_iter=self.max_iter)
+        return partial(solve_fisher, run=find_solver("fisher", self.solver).run, max_iter=self.max_iter)
 
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "objective": -row["objective"]}  # the paper maximises
@@ -328,7 +329,7 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
                 classes, codes = np.unique(data.labels, return_inverse=True)
                 targets = fisher_targets(codes, len(classes), data.sample_weight)
                 grids.append(FisherGrid(data.stack, targets, data.sample_weight, ps, regs, parse_memory(self.memory)))
-                solver = partial(solve_fisher, solver=self.solver, max_iter=self.max_iter)
+                solver = partial(solve_fisher, run=find_solver("fisher", self.solver).run, max_iter=self.max_iter)
                 grids[-1].solve(solver, score, self.tol, n_threads, search.advance)
         if not search.complete:  # folds that are complete, or what there is of the first
             grids = [grid for grid in grids if np.isfinite(grid.scores).all()] or grids[:1]

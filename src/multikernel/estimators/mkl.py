@@ -17,11 +17,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.run import Run, Solver
-from multikernel.solvers.mkl.catalogue import PATIENCE, solve_mkl
-from multikernel.solvers.vskl.mirror_descent import mirror_descent
-from multikernel.solvers.vskl.newton import group_newton
-
-GROUP_SOLVERS = {"auto": group_newton, "newton": group_newton, "mirror": mirror_descent}
+from multikernel.solvers.catalogue import PATIENCE, find_solver, solve_by_name
 
 
 @register("mkl", title="MKL, p = 1", grid={"C": C_GRID}, order=10)
@@ -94,9 +90,7 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
     def _check_group_parameters(self) -> None:
         if self.p != 1.0:
             raise ValueError(f"groups= does not use p, got p={self.p!r}. Leave p=1.0.")
-        if self.solver not in GROUP_SOLVERS:
-            known = ", ".join(map(repr, GROUP_SOLVERS))
-            raise ValueError(f"with groups=, solver must be one of {known}, got {self.solver!r}.")
+        find_solver("vskl", self.solver)
         if self.nu is not None:
             raise ValueError("groups= works only with C-SVMs: leave nu=None.")
 
@@ -108,9 +102,8 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
         return [MinMaxProblem(data.stack, inner, LpBall(self.p), memory) for inner in inners]
 
     def _solver(self) -> Solver:
-        if self.groups is not None:
-            return partial(GROUP_SOLVERS[self.solver], max_iter=self.max_iter)
-        return partial(solve_mkl, solver=self.solver, p=float(self.p), max_iter=self.max_iter)
+        method = "mkl" if self.groups is None else "vskl"
+        return partial(solve_by_name, method=method, solver=self.solver, max_iter=self.max_iter)
 
     def _patience(self) -> int:
         return PATIENCE

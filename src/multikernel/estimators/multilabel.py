@@ -24,7 +24,7 @@ from multikernel.problems.multilabel import LabelProblem, LabelSumProblem, Worst
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.warnings import warn_user
-from multikernel.solvers.multilabel.catalogue import find_label_solver, solve_labels
+from multikernel.solvers.catalogue import find_solver, solve_by_name
 from multikernel.solvers.multilabel.final import CRITERIA, final_labels
 from multikernel.svm import LabelSVMs
 
@@ -146,7 +146,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        find_label_solver(self.objective, self.solver)
+        self._check_choice("objective", ("max", "sum"))
+        find_solver(f"multilabel {self.objective}", self.solver)
         self._check_choice("threshold", (None, *CRITERIA))
         self._check_choice("stop", ("gap", "change"))
         self._require("delta", 0.0 <= self.delta <= 1.0, "must be from 0 to 1: it is a share of labels drawn evenly.")
@@ -207,8 +208,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
     def _solver(self) -> Solver:
         own: dict[str, Any] = {"eta": self.eta, "delta": self.delta, "stop": self.stop} if self.solver == "sa" else {}
         return partial(
-            solve_labels,
-            objective=self.objective,
+            solve_by_name,
+            method=f"multilabel {self.objective}",
             solver=self.solver,
             max_iter=self.max_iter,
             random_state=self.random_state,

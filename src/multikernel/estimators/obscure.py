@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any
@@ -27,11 +27,9 @@ from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.obscure import GroupNormProblem
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
-from multikernel.solvers.obscure.obscure import obscure, pegasos
+from multikernel.solvers.catalogue import find_solver
 from multikernel.solvers.obscure.online import EVICTION, learn_online, new_stream, stream_of
-from multikernel.solvers.obscure.sdca import sdca
 
-SOLVERS: dict[str, Callable[..., None]] = {"obscure": obscure, "pegasos": pegasos, "sdca": sdca}
 C_GRID = (1.0, 10.0, 100.0, 1000.0)
 GRID = {"C": C_GRID, "p": (1.05, 1.25, 1.5)}
 
@@ -173,7 +171,7 @@ class ObscureClassifier(GroupNormClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_choice("solver", SOLVERS)
+        find_solver("obscure", self.solver)
         advice = "To convert a norm on kernel weights, use multikernel.problems.obscure.group_norm."
         words = f"must be above 1 and at most 2: it is the group norm on w. {advice}"
         self._require("p", 1.0 < self.p <= 2.0, words)
@@ -187,7 +185,9 @@ class ObscureClassifier(GroupNormClassifier):
 
     def _solver(self) -> Solver:
         options: dict[str, Any] = {"eta": self.eta} if self.solver == "obscure" else {}
-        return partial(SOLVERS[self.solver], max_iter=self.max_iter, random_state=self.random_state, **options)
+        return partial(
+            find_solver("obscure", self.solver).run, max_iter=self.max_iter, random_state=self.random_state, **options
+        )
 
     # -- streams -----------------------------------------------------------------------------------------------
 

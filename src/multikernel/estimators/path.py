@@ -226,7 +226,7 @@ def _fits(model: Any, data: TrainingData, parameter: str, values: NDArray, order
             earlier = list(problems)
             if len(problems) > 1:  # their kernels, one per task, may be too many to keep
                 for problem in problems:
-                    problem.forget_kernel()
+                    problem.release()
     return models
 
 

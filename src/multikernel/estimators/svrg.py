@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,17 +29,7 @@ from multikernel.problems.losses.smooth import (
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
-from multikernel.solvers.printed.svrg import svrg_paper
-from multikernel.solvers.svrg.newton import smooth_newton
-from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
-
-SOLVERS: dict[str, Callable[..., None]] = {
-    "auto": svrg,
-    "svrg": svrg_alone,
-    "paper": svrg_paper,
-    "lbfgs": lbfgs,
-    "newton": smooth_newton,
-}
+from multikernel.solvers.catalogue import find_solver
 
 
 @estimator
@@ -82,14 +72,14 @@ class SmoothMKL(AverageLossMachine):
         super()._check_parameters()
         self._require("p", self.p >= 1.0, "must be at least 1: it is the norm of the kernel weights.")
         self._check_choice("loss", self._losses)
-        self._check_choice("solver", SOLVERS)
+        find_solver("svrg", self.solver)
 
     def _smooth_problem(self, data: TrainingData, loss: SmoothLoss) -> SmoothProblem:
         lam = self._lambda(loss.total_weight)
         return SmoothProblem(data.stack, loss, lam, self.p, memory=parse_memory(self.memory))
 
     def _solver(self) -> Solver:
-        return partial(SOLVERS[self.solver], max_iter=self.max_iter, random_state=self.random_state)
+        return partial(find_solver("svrg", self.solver).run, max_iter=self.max_iter, random_state=self.random_state)
 
     def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
         super()._store(data, problems, results)

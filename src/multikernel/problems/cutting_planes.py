@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from multikernel.problems.weight_sets import LpBall, WeightSet, lp_norm
+from multikernel.problems.weight_sets import LpBall, WeightSet, solve_cone_program
 from multikernel.runtime.clock import check, left
 from multikernel.runtime.monitor import Monitor
 
@@ -18,11 +18,6 @@ Vector = NDArray[np.float64]
 # Numbers of cuts from a file to what their alphas prove: constant, q, and the alpha made feasible.
 Prove = Callable[[Sequence[int]], Iterable[tuple[float, NDArray, NDArray]]]
 
-KINDS = ("lp", "cone", "taylor")
-# Taylor expansions of the norm in one master problem, and the change of weights that ends them.
-MOST_EXPANSIONS, SETTLED = 50, 1e-9
-# Smallest weight about which the norm is expanded: its second derivative is infinite at 0 for p < 2.
-SMALLEST = 1e-8
 # What is kept of cuts in a checkpoint.
 KEPT = "constants", "forms", "cuts"
 # Share of the bound below which a cut that is not proved yet is left out of it instead.
@@ -35,21 +30,13 @@ class CuttingPlaneModel:
     Each feasible alpha makes a cut: ``constant`` is the linear part of the dual objective, q its quadratic forms.
     With cuts of a min-max problem, m ≤ J everywhere: the least value of m is a lower bound on the optimum [SRSS06].
 
-    Parameters
-    ----------
-    n_kernels : int
-        Number of weights F.
-    weight_set : LpBall, CappedSimplex or float
-        The set; a number p stands for ``LpBall(p)``.
-    kind : {"lp", "cone", "taylor"}
-        "lp": linear program, for sets without curved borders [SRSS06, eq. (12)]. "cone": the exact norm as power
-        cones. "taylor": second-order expansions of the norm, one quadratically constrained program after the other
-        [KBSZ11, sect. 4.2].
+    The master problem is a linear program where the set has no curved border [SRSS06, eq. (12)], else one with the
+    exact norm, as power cones. ``weight_set`` may be a number p, which stands for ``LpBall(p)``.
 
     Examples
     --------
     >>> from multikernel.problems.cutting_planes import CuttingPlaneModel
-    >>> model = CuttingPlaneModel(2, 1.0, kind="lp")
+    >>> model = CuttingPlaneModel(2, 1.0)
     >>> model.add(1.0, [2.0, 0.0])
     >>> model.add(1.0, [0.0, 2.0])
     >>> weights, value = model.solve()
@@ -57,17 +44,9 @@ class CuttingPlaneModel:
     (array([0.5, 0.5]), 0.5)
     """
 
-    def __init__(self, n_kernels: int, weight_set: WeightSet | float, kind: str):
-        allowed: Any = LpBall(weight_set) if isinstance(weight_set, (int, float)) else weight_set
-        self.set = allowed
-        if kind not in KINDS:
-            raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}.")
-        self.is_linear = self.set.total is not None or self.set.is_box
-        if kind == "lp" and not self.is_linear:
-            raise ValueError(f'a linear program holds p = 1 and p = inf only, not p = {self.set.p}: use kind="cone".')
-        if kind == "taylor" and self.is_linear:
-            raise ValueError(f"{self.set} has no curved border to expand: use kind='lp'.")
-        self.n_kernels, self.kind = n_kernels, kind
+    def __init__(self, n_kernels: int, weight_set: WeightSet | float):
+        self.n_kernels = n_kernels
+        self.set: Any = LpBall(weight_set) if isinstance(weight_set, (int, float)) else weight_set
         self.constants: list[float] = []
         self.forms: list[Vector] = []
         self.alphas: list[NDArray | None] = []
@@ -91,7 +70,7 @@ class CuttingPlaneModel:
 
         def prove(rows: Sequence[int]) -> Iterator[tuple[float, NDArray, NDArray]]:
             for r in rows:
-                alpha = problem.settled(weights, self.alphas[r])[1]
+                alpha = problem.repaired(weights, self.alphas[r])[1]
                 yield *problem.cut(alpha), alpha
 
         self.take_over(monitor.kept, start.shape, prove)
@@ -101,24 +80,12 @@ class CuttingPlaneModel:
         """The cuts as arrays."""
         return {name: np.array(part) for name, part in zip(KEPT, (self.constants, self.forms, self.alphas))}
 
-    def take_over(
-        self,
-        kept: Mapping[str, NDArray],
-        shape: tuple[int, ...],
-        prove: Prove,
-    ) -> None:
+    def take_over(self, kept: Mapping[str, NDArray], shape: tuple[int, ...], prove: Prove) -> None:
         """Take over cuts from a file, which show where to look; none is part of a bound before it is proved.
 
         Most cuts of a long run never matter again, and to prove all of them costs more than the work that is left.
-
-        Parameters
-        ----------
-        kept : dict of ndarray
-            As made by ``kept``; if shapes are wrong nothing is taken.
-        shape : tuple of int
-            That of an alpha.
-        prove : callable
-            Makes constants, q and feasible alphas of some rows, from their alphas alone.
+        Nothing is taken if shapes are wrong; ``shape`` is that of an alpha. ``prove`` makes constants, q and feasible
+        alphas of some rows, from their alphas alone.
         """
         constants, forms, alphas = (kept.get(name, np.zeros(0)) for name in KEPT)
         R = len(alphas)
@@ -151,12 +118,7 @@ class CuttingPlaneModel:
     def solve(self) -> tuple[Vector, float]:
         """Best weights, and a lower bound on the least value of the model that holds whatever the rounding.
 
-        Returns
-        -------
-        weights : ndarray of shape (F,)
-            In the set.
-        value : float
-            ``bound`` at the multipliers of the cuts, which are kept in ``multipliers``.
+        The bound is that of ``multipliers``, those of the cuts, which are kept.
         """
         if not self.constants:
             raise RuntimeError("the model has no cut yet: add one before solving")
@@ -182,13 +144,12 @@ class CuttingPlaneModel:
         level = constants.max()
         scale = max(float(np.abs(constants - level).max()), float(forms.max(initial=0.0)), 1e-300)
         a, H = (constants - level) / scale, forms / scale
-        solve = {"lp": self._linear, "cone": self._conic, "taylor": self._taylor}[self.kind]
-        g, multipliers = solve(a, H)
+        g, multipliers = self._master(a, H)
         multipliers = np.maximum(multipliers, 0.0)
         multipliers[(multipliers <= NEGLIGIBLE * multipliers.max()) & ~np.array(self.proved)] = 0.0
         total = multipliers.sum()
         self.multipliers = multipliers / total if total > 0.0 else np.full(len(a), 1.0 / len(a))
-        return self.set.settle(g)
+        return self.set.snapped(g)
 
     def project(self, g: Vector, level: float) -> Vector:
         """The weights nearest to ``g`` with ``m ≤ level``, where weights have a given sum: a quadratic program."""
@@ -206,7 +167,12 @@ class CuttingPlaneModel:
         x = np.clip(x, 0.0, 1.0)
         x[x < 1e-10 * x.max(initial=0.0)] = 0.0  # an interior point has no exact zeros, and no exact ones
         x[x > 1.0 - 1e-10] = 1.0
-        return self.set.settle(x)
+        return self.set.snapped(x)
+
+    def _master(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
+        """min θ over θ ≥ a_r − H_r·g and g in the set; g and the multipliers of the cuts."""
+        linear = self.set.total is not None or self.set.is_box
+        return self._linear(a, H) if linear else self._conic(a, H)
 
     def _linear(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
         """min θ over θ ≥ a_r − H_r·g and 0 ≤ g ≤ 1, with the sum that the set asks for (none: p = ∞)."""
@@ -228,8 +194,6 @@ class CuttingPlaneModel:
         """The same with ‖g‖_p ≤ 1 held exactly, by cones."""
         import clarabel
 
-        if self.is_linear:
-            return self._linear(a, H)
         F, R = self.n_kernels, len(a)
         # variables (g, z, θ), z those that the ball needs
         ball, right, cones = self.set.cones(F)
@@ -239,53 +203,3 @@ class CuttingPlaneModel:
         cones = [clarabel.NonnegativeConeT(R), *cones]
         x, dual = solve_cone_program(np.append(np.zeros(n_ball), 1.0), rows, np.append(-a, right), cones)
         return x[:F], dual[:R]
-
-    def _taylor(self, a: Vector, H: NDArray) -> tuple[Vector, Vector]:
-        """Expand ``‖g‖_p^p`` about the last solution until it stays, starting from equal weights."""
-        g = self.set.start(self.n_kernels)
-        multipliers = np.full(len(a), 1.0 / len(a))
-        for _ in range(MOST_EXPANSIONS):
-            moved, multipliers = self._expanded(a, H, np.maximum(g, SMALLEST))
-            moved = np.maximum(moved, 0.0)
-            moved = moved / max(lp_norm(moved, self.set.p), 1e-300)
-            if np.abs(moved - g).max() <= SETTLED:
-                return moved, multipliers
-            # the expansion may overshoot where it is far from the norm: halfway is safe, and fast enough
-            g = 0.5 * (g + moved) if self.set.p < 2.0 else moved
-            g = g / lp_norm(g, self.set.p)
-        return g, multipliers
-
-    def _expanded(self, a: Vector, H: NDArray, about: Vector) -> tuple[Vector, Vector]:
-        """The master with ½ p(p−1) Σ ĝ_j^(p−2) g_j² − p(p−2) Σ ĝ_j^(p−1) g_j + ½ p(p−3) + 1 ≤ 1 for the norm."""
-        import clarabel
-
-        p, F, R = self.set.p, self.n_kernels, len(a)
-        root = np.sqrt(0.5 * p * (p - 1.0)) * about ** (0.5 * (p - 2.0))
-        linear = p * (p - 2.0) * about ** (p - 1.0)
-        rest = -0.5 * p * (p - 3.0)  # ‖root∘g‖² ≤ linear·g + rest =: t, as ‖(2 root∘g, t − 1)‖ ≤ t + 1
-        cuts = np.column_stack([-H, -np.ones(R)])
-        positive = np.column_stack([-np.eye(F), np.zeros(F)])
-        cone = np.vstack(
-            [np.append(-linear, 0.0), np.column_stack([-2.0 * np.diag(root), np.zeros(F)]), np.append(-linear, 0.0)]
-        )
-        right = np.concatenate([-a, np.zeros(F), [rest + 1.0], np.zeros(F), [rest - 1.0]])
-        A = sparse.csc_matrix(np.vstack([cuts, positive, cone]))
-        cones = [clarabel.NonnegativeConeT(R + F), clarabel.SecondOrderConeT(F + 2)]
-        x, dual = solve_cone_program(np.append(np.zeros(F), 1.0), A, right, cones)
-        return x[:F], dual[:R]
-
-
-def solve_cone_program(
-    cost: Vector, A: sparse.csc_matrix, right: Vector, cones: list, quadratic: sparse.csc_matrix | None = None
-) -> tuple[Vector, Vector]:
-    """Solution and multipliers of  min ½ x'Px + cost·x  subject to  right − A x  in the product of the cones."""
-    import clarabel
-
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.time_limit = left()
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    P = sparse.csc_matrix((len(cost), len(cost))) if quadratic is None else sparse.triu(quadratic, format="csc")
-    solution = clarabel.DefaultSolver(P, cost, A, right, cones, settings).solve()
-    check()
-    return np.array(solution.x), np.array(solution.z)

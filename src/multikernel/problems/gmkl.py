@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram import DenseStack, GramStack, one_kernel
+from multikernel.gram import Combination, DenseStack, GramStack
 from multikernel.gram.base import support_of
 from multikernel.gram.checks import PRODUCT_ADVICE, check_matrix
 from multikernel.kernels.base import exponential
+from multikernel.problems.base import KernelProblem, LastValue
 from multikernel.problems.certificate import Certificate
-from multikernel.problems.regularizers import Regularizer, dual_bound
-from multikernel.runtime.clock import OutOfTime
+from multikernel.problems.regularizers import Regularizer, dual_bound, known_or_own
 from multikernel.runtime.threads import one_blas_thread
-from multikernel.svm.quadratic_program import KernelOperator, kernel_times
 
 Vector = NDArray[np.float64]
+
+# Where all parameters are near zero, their unit is this share of the largest one at the start.
+SMALL_START = 1e-3
 
 
 class KernelRule(Protocol):
@@ -145,7 +147,10 @@ class AtParameters:
 
     def combine(self, stack: GramStack) -> NDArray:
         """K(d) of a prepared stack."""
-        return self.rule.combine(stack, self.d)
+        kernel = self.rule.combine(stack, self.d)
+        if kernel.shape != stack.shape[:2]:
+            raise ValueError(f"{self.rule!r}.combine returned shape {kernel.shape}, expected {stack.shape[:2]}.")
+        return kernel
 
     def diagonal(self, stack: GramStack) -> Vector:
         """Its diagonal: the rule's own, or cut out of small blocks."""
@@ -159,22 +164,8 @@ RULES: dict[str, KernelRule] = {"sum": SumOfKernels(), "product": ProductOfKerne
 
 
 def as_rule(candidate: Any) -> KernelRule:
-    """A rule from its name, or the user's own object.
-
-    Examples
-    --------
-    >>> from multikernel.problems.gmkl import as_rule
-    >>> as_rule("sum")
-    SumOfKernels()
-    """
-    if isinstance(candidate, str) and candidate in RULES:
-        return RULES[candidate]
-    if all(callable(getattr(candidate, name, None)) for name in ("combine", "gradient")):
-        return candidate
-    raise ValueError(
-        f"combination={candidate!r} is not known: use {' or '.join(map(repr, RULES))}, or an object with methods "
-        "combine(stack, d) and gradient(stack, d, alpha)."
-    )
+    """A rule from its name, or the user's own object."""
+    return known_or_own("combination", candidate, RULES, ("combine(stack, d)", "gradient(stack, d, alpha)"))
 
 
 def prepared(rule: KernelRule, stack: GramStack) -> GramStack:
@@ -183,7 +174,7 @@ def prepared(rule: KernelRule, stack: GramStack) -> GramStack:
     return stack if prepare is None else prepare(stack)
 
 
-class GeneralizedProblem:
+class GeneralizedProblem(KernelProblem):
     """``min over d >= 0 of T(d) = J(K(d)) + reg r(d)``, J the optimum of an SVM on the kernel K(d) [VB09].
 
     With alpha the solution of that SVM, T has the derivative ``reg ∂r/∂d_k − ½ alpha' (∂K/∂d_k) alpha``. It is not
@@ -193,39 +184,32 @@ class GeneralizedProblem:
 
     Parameters
     ----------
-    stack : GramStack
-        Training kernels, square, as the rule wants to see them (:func:`prepared`).
-    inner : CSVM or LabelSVMs
-        The SVM; with several labels the objectives are summed.
+    stack, inner, memory
+        As for :class:`~multikernel.problems.base.KernelProblem`; the stack as the rule wants to see it
+        (:func:`prepared`).
     rule : KernelRule
         K(d).
     regularizer : Regularizer
         r(d).
     reg : float
         Weight of the penalty.
-    memory : int
-        Bytes that K(d) may take; beyond, it is computed where it is read.
     """
 
     def __init__(
         self, stack: GramStack, inner: Any, rule: KernelRule, regularizer: Regularizer, reg: float, memory: int
     ):
-        self.stack, self.inner, self.rule = stack, inner, rule
-        self.regularizer, self.reg, self.memory = regularizer, reg, memory
+        super().__init__(stack, inner, memory)
+        self.rule, self.regularizer, self.reg = rule, regularizer, reg
         self.lower = float(getattr(regularizer, "lower", 0.0))
-        start = getattr(rule, "start", None)
-        self._start = (
-            np.full(stack.n_kernels, 1.0 / stack.n_kernels)
-            if start is None
-            else np.asarray(start(stack), dtype=np.float64)
-        )
-        self.release()
+        start = getattr(rule, "start", lambda stack: np.full(stack.n_kernels, 1.0 / stack.n_kernels))
+        self._start = np.asarray(start(stack), dtype=np.float64)
+        self._forms = LastValue(self._checked_forms)
 
     def start(self) -> tuple[Vector, NDArray]:
         """Parameters that favour no kernel, and a feasible alpha."""
         return self.project(self._start), self.inner.start()
 
-    def settled(self, d: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, d: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """The nearest parameters that are allowed, and a feasible alpha near the one given."""
         return self.project(d), self.inner.repair(alpha)
 
@@ -233,79 +217,69 @@ class GeneralizedProblem:
         """Nearest parameters that are allowed."""
         return np.maximum(d, self.lower)
 
-    def release(self) -> None:
-        """Forget the kernel and gradient last computed: they take memory."""
-        self._kernel: tuple[Vector, Any] | None = None
-        self._gradient: tuple[Vector, NDArray, Vector] | None = None
-        self._scores: tuple[Vector, NDArray, NDArray] | None = None
+    @property
+    def is_sum(self) -> bool:
+        """Whether K(d) is linear in d: then there is a lower bound."""
+        return isinstance(self.rule, SumOfKernels)
 
     def check_definite(self, d: Vector) -> None:
         """An error if good kernels have a combination that is not positive semi-definite; sums cannot."""
-        kernel = None if isinstance(self.rule, SumOfKernels) else self.kernel(d)
+        kernel = None if self.is_sum else self.kernel(d)
         if isinstance(kernel, np.ndarray):
             with one_blas_thread():
                 check_matrix(kernel, f"the combined kernel at weights {np.round(d, 4)}", "raise", PRODUCT_ADVICE)
 
-    def kernel(self, d: Vector) -> NDArray | KernelOperator:
-        """K(d), remembered until another is asked for."""
-        if self._kernel is None or not np.array_equal(self._kernel[0], d):
-            self._kernel = None  # two at once may not fit
-            kernel = one_kernel(self.stack, AtParameters(self.rule, d), self.memory)
-            if kernel.shape != self.stack.shape[:2]:
-                raise ValueError(
-                    f"{self.rule!r}.combine returned shape {kernel.shape}, expected {self.stack.shape[:2]}."
-                )
-            self._kernel = np.array(d), kernel
-        return self._kernel[1]
+    def _combination(self, weights: NDArray, out: NDArray | None) -> Combination:
+        return super()._combination(weights, out) if self.is_sum else AtParameters(self.rule, weights)
+
+    def sharpen(self) -> bool:
+        """Combine sums of kernels in double precision from now on; False if that is done, or not for this rule."""
+        return self.is_sum and super().sharpen()
 
     def solve_inner(self, d: Vector, warm: NDArray | None, tol: float) -> tuple[float, NDArray]:
         """T(d) from below and alpha, the SVM solved to a relative gap ``tol``; infinity where K(d) is not finite."""
         kernel = self.kernel(d)
         if isinstance(kernel, np.ndarray) and not np.isfinite(kernel.sum(dtype=np.float64)):
             return np.inf, self.inner.start() if warm is None else warm
-        try:
-            value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False)
-        except OutOfTime as end:
-            end.reached = None if warm is None or np.ndim(warm) == 2 else (d, end.reached)
-            raise
-        return float(np.sum(value)) + self.reg * self.regularizer.value(d), alpha
+        value, alpha = super().solve_inner(d, warm, tol)
+        return value + self.reg * self.regularizer.value(d), alpha
 
     def gradient(self, d: Vector, alpha: NDArray) -> Vector:
-        """``∂T/∂d_k`` as alpha sees it, shape (F,); the last one is remembered."""
-        last = self._gradient
-        if last is None or not (np.array_equal(last[0], d) and np.array_equal(last[1], alpha)):
-            forms = np.asarray(self.rule.gradient(self.stack, d, alpha), dtype=np.float64)
-            penalty = np.asarray(self.regularizer.gradient(d), dtype=np.float64)
-            for name, part in ((f"{self.rule!r}.gradient", forms), (f"{self.regularizer!r}.gradient", penalty)):
-                if part.shape != d.shape or not np.isfinite(part).all():
-                    raise ValueError(
-                        f"{name} returned {part!r} at d = {d!r}: expected {len(d)} finite numbers, one per parameter."
-                    )
-            self._gradient = np.array(d), np.array(alpha), self.reg * penalty - 0.5 * forms
-        return self._gradient[2]  # type: ignore[index]
+        """``∂T/∂d_k`` as alpha sees it, shape (F,)."""
+        penalty = self._checked(f"{self.regularizer!r}.gradient", self.regularizer.gradient(d), d)
+        return self.reg * penalty - 0.5 * self._forms(d, alpha)
 
-    def scores(self, d: Vector, alpha: NDArray) -> NDArray[np.float64]:
-        """``K(d) alpha``, shape (n,) or (n, T); the last one is remembered."""
-        if not alpha.any():
-            return np.zeros(alpha.shape)
-        last = self._scores
-        if last is None or not (np.array_equal(last[0], d) and np.array_equal(last[1], alpha)):
-            last = self._scores = np.array(d), np.array(alpha), kernel_times(self.kernel(d), alpha)
-        return last[2]
+    def _checked_forms(self, d: Vector, alpha: NDArray) -> Vector:
+        """``alpha' (∂K/∂d_k) alpha``, shape (F,)."""
+        return self._checked(f"{self.rule!r}.gradient", self.rule.gradient(self.stack, d, alpha), d)
 
-    def certificate(self, d: Vector, alpha: NDArray) -> Certificate:
+    @staticmethod
+    def _checked(name: str, found: Any, d: Vector) -> Vector:
+        found = np.asarray(found, dtype=np.float64)
+        if found.shape != d.shape or not np.isfinite(found).all():
+            raise ValueError(
+                f"{name} returned {found!r} at d = {d!r}: expected {len(d)} finite numbers, one per parameter."
+            )
+        return found
+
+    def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
+        """T(d) from above, and the bound that alpha proves where there is one."""
+        scores, error = self._products(weights, alpha)
+        svm = self.inner.certificate(scores, alpha, error if rounded else None)
+        primal = svm.primal + self.reg * self.regularizer.value(weights)
+        if not self.is_sum:
+            return primal, float("nan")
+        linear, q = float(np.sum(self.inner.linear(alpha))), np.maximum(self._forms(weights, alpha), 0.0)
+        if rounded:
+            linear -= self.inner.linear_error(alpha)
+            q = q + self.rounding.of_forms(alpha) + self.rounding.of_shift(self.inner.shortfall(alpha), q)
+        return primal, dual_bound(self.regularizer, self.reg, linear, q)
+
+    def certificate(self, d: Vector, alpha: NDArray) -> Certificate:  # type: ignore[override]
         """T(d) from above, the bound that alpha proves where there is one, and the distance from stationarity."""
-        svm = self.inner.certificate(self.scores(d, alpha), alpha)
-        primal = svm.primal + self.reg * self.regularizer.value(d)
-        return Certificate(primal, self._dual(d, alpha), max(self._slope(d, alpha, svm.primal), svm.relative_gap))
-
-    def _dual(self, d: Vector, alpha: NDArray) -> float:
-        if not isinstance(self.rule, SumOfKernels):
-            return float("nan")
-        # the gradient holds the quadratic forms already
-        q = 2.0 * (self.reg * self.regularizer.gradient(d) - self.gradient(d, alpha))
-        linear = float(np.sum(self.inner.linear(alpha)))
-        return dual_bound(self.regularizer, self.reg, linear, np.maximum(q, 0.0))
+        svm = self.inner.certificate(self._products(d, alpha)[0], alpha)
+        stationarity = max(self._slope(d, alpha, svm.primal), svm.relative_gap)
+        return replace(super().certificate(d, alpha), stationarity=stationarity)
 
     def _slope(self, d: Vector, alpha: NDArray, value: float) -> float:
         """Largest entry of the projected gradient, in units of the largest parameter and of the SVM's objective."""
@@ -313,12 +287,3 @@ class GeneralizedProblem:
         step = self.gradient(d, alpha) * (unit / max(value, np.finfo(float).tiny))
         moved = np.maximum(d / unit - step, self.lower / unit)
         return float(np.abs(moved - d / unit).max(initial=0.0))
-
-    def intercept(self, d: Vector, alpha: NDArray) -> Any:
-        """The bias with the least loss; one per label."""
-        scores = self.scores(d, alpha)
-        return self.inner.intercept(scores)
-
-
-# Where all parameters are near zero, their unit is this share of the largest one at the start.
-SMALL_START = 1e-3

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
-from multikernel.gram import DenseStack, WeightedSum, one_kernel
+from multikernel.gram import DenseStack
 from multikernel.gram.base import GramStack
+from multikernel.problems.base import KernelProblem, LastValue
 from multikernel.problems.certificate import Certificate
-from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import WeightSet, nearest
-from multikernel.runtime.clock import OutOfTime
-from multikernel.svm.binary import NuSVM
-from multikernel.svm.labels import LabelSVMs
+from multikernel.runtime.threads import one_blas_thread
+from multikernel.svm.cholesky import ridged_cholesky
 from multikernel.svm.quadratic_program import KernelOperator, as_operator
+
+Vector = NDArray[np.float64]
 
 # How much of the tolerance of an SVM its gap may be, computed from the kernels themselves, before the rounding of the
 # combined kernel is to blame.
 ROUNDING = 2.0
+# Free support vectors beyond which the curvature is taken from a sample of them: roughly (600 of them cost a Newton
+# method hardly an iteration more, and a factorisation thirty times less than 2,000), and at best.
+ROUGH_FREE, MOST_FREE = 600, 4000
+# Distance from a bound, relative to the largest coefficient, up to which a support vector counts as bounded.
+AT_BOUND = 1e-9
 
 
-class MinMaxProblem:
+class MinMaxProblem(KernelProblem):
     """``min over g in G of J(g) = max over alpha in A of  linear(alpha) - ½ Σ_j g_j q_j(alpha)``.
 
     J is convex, with gradient ``-½ q(alpha*)``. For any g in G and any alpha in A
@@ -36,71 +44,36 @@ class MinMaxProblem:
 
     Parameters
     ----------
-    stack : GramStack
-        Training kernels, square.
-    inner : CSVM, NuSVM or LabelSVMs
-        The problem in alpha; with several labels the objectives are summed.
+    stack, inner, memory
+        As for :class:`~multikernel.problems.base.KernelProblem`.
     weight_set : WeightSet
         The set G.
-    memory : int
-        Bytes that the combined kernel may take; beyond, it is computed where it is read.
     """
 
     def __init__(self, stack: GramStack, inner: Any, weight_set: WeightSet, memory: int):
-        self.stack, self.inner, self.weight_set, self.memory = stack, inner, weight_set, memory
-        self.rounding = Rounding(stack)
+        super().__init__(stack, inner, memory)
+        self.weight_set = weight_set
         self._precise = False
-        self._last: tuple[NDArray, NDArray] | None = None
-        self._kernel: tuple[NDArray, Any] | None = None
-        # Single precision will do until it keeps an SVM from its tolerance.
-        self._dtype: type | None = None
+        self.scores = LastValue(self._scores_of_each)
         self._solved: tuple[NDArray, float] | None = None
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels F."""
-        return self.stack.n_kernels
 
     def start(self) -> tuple[NDArray, NDArray]:
         """Weights that favour no kernel, and a feasible alpha."""
         return self.weight_set.start(self.n_kernels), self.inner.start()
 
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """The nearest weights of the set, and a feasible alpha near the one given."""
         return nearest(self.weight_set, weights), self.inner.repair(alpha)
 
-    def solve_inner(
-        self, weights: NDArray, warm: NDArray | None, tol: float, *, enough: float = np.inf
-    ) -> tuple[float, NDArray]:
-        """Value and alpha of the inner problem on the kernel of ``weights``, to a relative gap ``tol``.
+    def admitted(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """A start for this problem from the solution of one with another set."""
+        return self.weight_set.snapped(weights), alpha
 
-        It ends earlier once the value is above ``enough`` (problems with one label only).
-        """
-        kernel = self.kernel(weights)
-        options = {}
-        if np.isfinite(enough) and not isinstance(self.inner, LabelSVMs):
-            operator = as_operator(kernel)
-            options["monitor"] = lambda alpha: (
-                self.inner.linear(alpha) - 0.5 * float(alpha @ operator.matvec(alpha)) > enough
-            )
-        try:
-            value, alpha = self.inner.solve(kernel, warm, tol=tol, warn=False, **options)
-        except OutOfTime as end:
-            end.reached = None if isinstance(self.inner, LabelSVMs) else (weights, end.reached)
-            raise
-        total = float(np.sum(value))
-        self._solved = alpha, tol * abs(total)
-        return total, alpha
-
-    def kernel(self, weights: NDArray) -> NDArray | KernelOperator:
-        """The kernel of ``weights``, remembered until others are asked for."""
-        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
-            last = None if self._kernel is None else self._kernel[1]
-            out = last if isinstance(last, np.ndarray) else None
-            self._kernel = last = None  # two at once may not fit
-            combination = WeightedSum(weights, self._dtype, out)
-            self._kernel = np.array(weights), one_kernel(self.stack, combination, self.memory)
-        return self._kernel[1]
+    def solve_inner(self, weights: NDArray, warm: NDArray | None, tol: float) -> tuple[float, NDArray]:
+        """Value and alpha of the inner problem on the kernel of ``weights``, to a relative gap ``tol``."""
+        value, alpha = super().solve_inner(weights, warm, tol)
+        self._solved = alpha, tol * abs(value)
+        return value, alpha
 
     def sample(self, rows: NDArray[np.intp]) -> MinMaxProblem | None:
         """The same problem on some of the samples; None if a class has too few there, or memory is too small."""
@@ -114,32 +87,45 @@ class MinMaxProblem:
             part = DenseStack.owning(part.to_array(), part.names)
         return MinMaxProblem(part, inner, self.weight_set, self.memory)
 
-    def forget_kernel(self) -> None:
-        """Free the memory of the kernel asked for last."""
-        self._kernel = None
+    # -- scores and forms -------------------------------------------------------------------------------------------
 
-    def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
-        """``linear(alpha)`` and ``q(alpha)``: the plane ``linear − ½ g·q`` that bounds J from below.
+    def _scores_of_each(self, alpha: NDArray) -> NDArray[np.float64]:
+        """``K_j alpha`` of each kernel, shape (F, n) or (F, n, T)."""
+        return (self.stack.apply_precisely if self._precise else self.stack.apply)(alpha)
 
-        Rounding included: the one is not larger and the other not smaller than it is at a feasible point near alpha.
-        """
-        linear, q = float(np.sum(self.inner.linear(alpha))), self.quadratic_forms(alpha)
-        wrong = self.rounding.of_forms(alpha, self._precise_scores(alpha))
-        moved = self.rounding.of_shift(self.inner.shortfall(alpha), q)
-        return linear - self.inner.linear_error(alpha), q + wrong + moved
+    def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
+        """``K_j alpha_t`` of some kernels, shape (len(kernels), n), label after label."""
+        yield from np.moveaxis(self.scores(alpha)[kernels].reshape(len(kernels), len(alpha), -1), 2, 0)
 
-    def scores(self, alpha: NDArray) -> NDArray[np.float64]:
-        """``K_j alpha`` of each kernel, shape (F, n) or (F, n, T); the last one is remembered."""
-        if self._last is None or not np.array_equal(self._last[0], alpha):
-            apply = self.stack.apply_precisely if self._precise else self.stack.apply
-            self._last = np.array(alpha), apply(alpha)
-        return self._last[1]
+    def quadratic_forms(self, alpha: NDArray) -> Vector:
+        """``q_j(alpha) = Σ_labels alpha' K_j alpha``, shape (F,)."""
+        return np.maximum(self._raw_forms(alpha), 0.0)
+
+    def _raw_forms(self, alpha: NDArray) -> Vector:
+        """The same, negative where entries of a kernel are rounded so that it is not positive semi-definite."""
+        scores = self.scores(alpha)
+        return (scores * alpha).reshape(len(scores), -1).sum(axis=1)
+
+    def _forms_error(self, alpha: NDArray) -> Vector:
+        """What the quadratic forms may be off by, shape (F,)."""
+        if not self._precise:
+            return self.rounding.of_forms(alpha)
+        sizes = np.abs(self.scores(alpha) * alpha).reshape(self.n_kernels, -1).sum(axis=1)
+        return self.rounding.of_forms(alpha, sizes)
+
+    def _scores_and_errors(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """``Σ_j weights_j K_j alpha`` from the scores of each kernel, and what it may be off by."""
+        scores = self.scores(alpha)
+        sizes = np.tensordot(weights, np.abs(scores), axes=1) if self._precise else None
+        return np.tensordot(weights, scores, axes=1), self.rounding.of_scores(weights, alpha, sizes)
 
     def sharpen(self) -> bool:
         """Compute scores as if in twice the precision from now on; False if they are, or if that would not help."""
         if self._precise or not self._can_sharpen:
             return False
-        self._precise, self._last = True, None
+        self._precise = True
+        self.scores.forget()
+        self._products.forget()
         return True
 
     @property
@@ -147,54 +133,49 @@ class MinMaxProblem:
         """Whether entries of kernels are given: those that are products of features are rounded themselves."""
         return not self.stack.explicit
 
-    def _precise_scores(self, alpha: NDArray) -> NDArray[np.float64] | None:
-        """The scores if they are precise."""
-        return self.scores(alpha) if self._precise else None
+    # -- bounds -----------------------------------------------------------------------------------------------------
 
-    def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
-        """``K_j alpha_t`` of some kernels, shape (len(kernels), n), label after label, for alpha of shape (n, T)."""
-        scores = self.scores(alpha)[kernels]
-        return (scores[:, :, t] for t in range(alpha.shape[1]))
+    def cut(self, alpha: NDArray, *, rounded: bool = True) -> tuple[float, Vector]:
+        """``linear(alpha)`` and ``q(alpha)``: the plane ``linear − ½ g·q`` that bounds J from below.
 
-    def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
-        """``q_j(alpha) = Σ_labels alpha' K_j alpha``, shape (F,)."""
-        return np.maximum(self._raw_forms(alpha), 0.0)
-
-    def _raw_forms(self, alpha: NDArray) -> NDArray[np.float64]:
-        """The same, negative where entries of a kernel are rounded so that it is not positive semi-definite."""
-        scores = self.scores(alpha)
-        return (scores * alpha).reshape(len(scores), -1).sum(axis=1)
+        ``rounded``: the one is not larger and the other not smaller than it is at a feasible point near alpha.
+        """
+        linear, q = float(np.sum(self.inner.linear(alpha))), self.quadratic_forms(alpha)
+        if not rounded:
+            return linear, q
+        moved = self.rounding.of_shift(self.inner.shortfall(alpha), q)
+        return linear - self.inner.linear_error(alpha), q + self._forms_error(alpha) + moved
 
     def lower_bound(self, alpha: NDArray) -> float:
         """``linear(alpha) - ½ support_G(q(alpha))``, rounding included."""
         return self._supported(*self.cut(alpha))
 
-    def _supported(self, linear: float, q: NDArray[np.float64]) -> float:
+    def _supported(self, linear: float, q: Vector) -> float:
         return linear - 0.5 * self.weight_set.support(q)
+
+    def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
+        """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""
+        scores, error = self._products(weights, alpha)
+        primal = self.inner.certificate(scores, alpha, error if rounded else None).primal
+        if rounded:
+            # no kernel's share of the squared norm is negative, but the rounding of its entries can make it so
+            q, forms = self.quadratic_forms(alpha), self._raw_forms(alpha)
+            primal += 0.5 * (float(weights @ q) - max(float(weights @ forms), 0.0))
+        return primal, self._supported(*self.cut(alpha, rounded=rounded))
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""
-        scores = np.tensordot(weights, self.scores(alpha), axes=1)
-        error = self.rounding.of_scores(weights, alpha, self._precise_scores(alpha))
-        q, forms = self.quadratic_forms(alpha), self._raw_forms(alpha)
-        # no kernel's share of the squared norm is negative, but the rounding of its entries can make it so
-        missing = float(weights @ q) - max(float(weights @ forms), 0.0)
-        primal, dual = self.inner.certificate(scores, alpha, error).primal + 0.5 * missing, self.lower_bound(alpha)
+        found = super().certificate(weights, alpha)
         if self.stack.dtype != np.float64 and self._dtype is None:
-            self._watch_rounding(weights, alpha, primal)
-        linear = float(np.sum(self.inner.linear(alpha)))
-        rounding = primal - dual - (self.inner.certificate(scores, alpha).primal - self._supported(linear, q))
-        resolution = self._resolution + (0.0 if self._can_sharpen or not self._resolution else rounding)
-        return Certificate(primal, dual, rounding=rounding, resolution=resolution)
+            self._watch_rounding(weights, alpha, found.primal)
+        if not self._resolution:
+            return found
+        return replace(found, resolution=self._resolution + (0.0 if self._can_sharpen else found.rounding))
 
     @cached_property
     def _resolution(self) -> float:
         """Gap that is none: the optimum of ν-SVMs can be zero."""
-        svms = [svm for svm in getattr(self.inner, "svms", [self.inner]) if isinstance(svm, NuSVM)]
-        if not svms:
-            return 0.0
-        largest = float(self.weight_set.support(self.stack.diagonal().max(axis=1)))
-        return sum(svm.resolution(largest) for svm in svms)
+        return self.inner.resolution(float(self.weight_set.support(self.rounding.roots.max(axis=1) ** 2)))
 
     def _watch_rounding(self, weights: NDArray, alpha: NDArray, primal: float) -> None:
         """Combine kernels in double precision from now on if the SVM is further from its optimum than was asked."""
@@ -204,7 +185,56 @@ class MinMaxProblem:
         if primal - (linear - 0.5 * float(weights @ q)) > ROUNDING * self._solved[1]:
             self._dtype, self._kernel = np.float64, None
 
-    def intercept(self, weights: NDArray, alpha: NDArray) -> Any:
-        """The bias with the least loss; one per label."""
-        scores = np.tensordot(weights, self.scores(alpha), axes=1)
-        return self.inner.intercept(scores)
+    # -- curvature --------------------------------------------------------------------------------------------------
+
+    def curvature(
+        self,
+        weights: NDArray,
+        alpha: NDArray,
+        chosen: NDArray[np.intp],
+        *,
+        ridge: float = 1e-10,
+        rough: bool = False,
+        kernel: KernelOperator | None = None,
+    ) -> NDArray[np.float64]:
+        """Second derivatives of J for the chosen kernels, summed over labels [CR08, sect. 4].
+
+        While the set A of free support vectors stays, J is smooth in the weights, with second derivatives
+        ``s_j' P s_k``: s_j are the scores of kernel j on A, and P the inverse of the kernel on A among coefficients
+        whose sums are kept. ``ridge`` is added to the diagonal of that kernel, relative to its mean; of many free
+        support vectors a sample is taken, a smaller one if it may be ``rough``. ``kernel`` is that of the weights, if
+        not all of it is to be computed.
+        """
+        operator = as_operator(self.kernel(weights)) if kernel is None else kernel
+        columns = zip(self.inner.svms, alpha.reshape(len(alpha), -1).T, self.scores_by_label(alpha, chosen))
+        total = np.zeros((len(chosen), len(chosen)))
+        for svm, column, scores in columns:
+            total += _curvature_of_one(svm, operator, scores, column, ridge, ROUGH_FREE if rough else MOST_FREE)
+        return total
+
+
+def _curvature_of_one(
+    svm: Any, operator: KernelOperator, scores: NDArray, alpha: Vector, ridge: float, most_free: int
+) -> NDArray[np.float64]:
+    """``S'(K⁻¹ − K⁻¹E(E'K⁻¹E)⁻¹E'K⁻¹)S`` on the free support vectors, E the indicators of sums that are kept."""
+    box = svm.problem
+    # beside the largest coefficient, not the bounds: with huge kernels or a large C all are tiny beside those
+    margin = AT_BOUND * np.minimum(box.hi - box.lo, np.abs(alpha).max(initial=0.0))
+    free = np.flatnonzero((alpha > box.lo + margin) & (alpha < box.hi - margin))
+    if not len(free):
+        return np.zeros((len(scores), len(scores)))
+    thinning = max(len(free) / most_free, 1.0)
+    if thinning > 1.0:
+        free = free[np.linspace(0, len(free) - 1, most_free).astype(np.intp)]
+    K = operator.submatrix(free, free).astype(np.float64)
+    K.ravel()[:: len(free) + 1] += ridge * max(float(K.trace()) / len(free), 1e-300)
+    E = np.column_stack([np.isin(free, group) for group in box.groups]) if box.groups else np.zeros((len(free), 0))
+    E = E[:, E.any(axis=0)]
+    right = np.hstack([scores[:, free].T, E.astype(np.float64)])
+    with one_blas_thread():
+        Y = solve_triangular(ridged_cholesky(K), right, lower=True, check_finite=False)
+    S, sums = Y[:, : len(scores)], Y[:, len(scores) :]
+    if sums.shape[1]:
+        basis = np.linalg.qr(sums)[0]
+        S = S - basis @ (basis.T @ S)
+    return thinning * (S.T @ S)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.base import BLOCK_BYTES, GramStack
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.base import KernelProblem, LastValue
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
@@ -17,6 +17,7 @@ from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.quadratic_program import DenseOperator, KernelOperator, kernel_times
 
 Vector = NDArray[np.float64]
+Labels = NDArray[np.intp]
 
 # Labels from which their quadratic forms are cheaper as products of matrices than one at a time.
 MANY_LABELS = 4
@@ -29,37 +30,40 @@ NEAR = 0.9
 class LabelProblem(MinMaxProblem):
     """What the two problems share: kernel weights on the simplex, and an SVM for each label.
 
-    Beside the kernels it keeps one combined kernel and arrays of shape (n, M), never (F, n, M).
-
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels, square.
-    inner : LabelSVMs
-        The SVMs of the M labels.
-    memory : int
-        Bytes that the combined kernel may take; beyond, it is computed where it is read.
+    Beside the kernels it keeps one combined kernel and arrays of shape (n, M), never (F, n, M). Parameters are those
+    of :class:`~multikernel.problems.base.KernelProblem`, with ``LabelSVMs`` as the inner problem.
     """
 
     inner: LabelSVMs
+    certificate = KernelProblem.certificate  # type: ignore[assignment]
 
     def __init__(self, stack: GramStack, inner: LabelSVMs, memory: int):
         super().__init__(stack, inner, LpBall(1.0), memory)
-        self._scores: tuple[Vector, NDArray, NDArray] | None = None
 
     @property
     def n_labels(self) -> int:
         """Number of labels M."""
         return self.inner.n_labels
 
-    def label_scores(self, weights: Vector, alpha: NDArray) -> NDArray[np.float64]:
-        """``K(weights) @ alpha``, shape (n, M); the last one is remembered."""
-        if not alpha.any():
-            return np.zeros(alpha.shape)
-        last = self._scores
-        if last is None or not (np.array_equal(last[0], weights) and np.array_equal(last[1], alpha)):
-            last = self._scores = np.array(weights), np.array(alpha), kernel_times(self.kernel(weights), alpha)
-        return last[2]
+    def admitted(self, weights: Vector, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """A start; alpha may be that of one label, shape (n,)."""
+        return weights, alpha.reshape(len(alpha), -1)
+
+    def _scores_of(self, kernel: int, alpha: NDArray) -> NDArray[np.float64]:
+        """``K_j alpha`` of one kernel, shape of alpha: in double precision all of them would be twice their size."""
+        part = self.stack.take(kernels=[kernel])
+        return (part.apply_precisely if self._precise else part.apply)(alpha)[0]
+
+    def _scores_and_errors(self, weights: Vector, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """``K(weights) @ alpha``, shape (n, M), and what it may be off by."""
+        if not self._precise:
+            return KernelProblem._scores_and_errors(self, weights, alpha)
+        scores, sizes = np.zeros(alpha.shape), np.zeros(alpha.shape)
+        for j in np.flatnonzero(weights).tolist():
+            share = weights[j] * self._scores_of(j, alpha)
+            scores += share
+            sizes += np.abs(share)
+        return scores, self.rounding.of_scores(weights, alpha, sizes)
 
     def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
         """As for any min-max problem, but with the scores of a bounded number of labels at a time, none kept."""
@@ -68,23 +72,17 @@ class LabelProblem(MinMaxProblem):
         for start in range(0, self.n_labels, size):
             part = np.ascontiguousarray(alpha[:, start : start + size])
             scores = np.empty((len(kernels), *part.shape))
-            for row, k in zip(scores, kernels):  # one at a time: in double precision all would be twice their size
-                row[:] = self.stack.take(kernels=[k]).apply(part)[0]
+            for row, k in zip(scores, kernels):
+                row[:] = self._scores_of(k, part)
             yield from np.moveaxis(scores, 2, 0)
 
-    def label_certificates(self, weights: Vector, alpha: NDArray) -> tuple[Vector, Vector]:
+    def label_bounds(self, weights: Vector, alpha: NDArray, *, rounded: bool = True) -> tuple[Vector, Vector]:
         """Primal and dual value of each label's SVM on the kernel of ``weights``, each of shape (M,)."""
-        found = self.inner.certificates(self.label_scores(weights, alpha), alpha)
+        scores, error = self._products(weights, alpha)
+        found = self.inner.certificates(scores, alpha, error if rounded else None)
         return np.array([c.primal for c in found]), np.array([c.dual for c in found])
 
-    def solve_label(
-        self, k: int, kernel: NDArray | KernelOperator, warm: Vector, tol: float
-    ) -> tuple[Vector, float, Vector]:
-        """alpha of label k on a kernel, its linear part, and its quadratic forms, shape (F,)."""
-        _, alpha = self.inner.svms[k].solve(kernel, warm, tol=tol, warn=False)
-        return alpha, self.inner.svms[k].linear(alpha), self.stack.quadratic_forms(alpha)
-
-    def solve_labels(self, weights: Vector, alpha: NDArray, labels: NDArray[np.intp], tols: Vector) -> NDArray:
+    def solve_labels(self, weights: Vector, alpha: NDArray, labels: Labels, tols: Vector) -> NDArray:
         """A copy of ``alpha`` with some labels solved on the kernel of ``weights``, on all cores."""
         kernel = self.kernel(weights)
         # the labels take the cores; within a label one thread is enough
@@ -99,10 +97,6 @@ class LabelProblem(MinMaxProblem):
         for k, column in zip(labels, solved):
             alpha[:, k] = column
         return alpha
-
-    def intercept(self, weights: NDArray, alpha: NDArray) -> Vector:
-        """The bias with the least loss, one per label."""
-        return self.inner.intercept(self.label_scores(weights, alpha))
 
 
 class LabelSumProblem(LabelProblem):
@@ -127,18 +121,32 @@ class LabelSumProblem(LabelProblem):
 
     def __init__(self, stack: GramStack, inner: LabelSVMs, memory: int):
         super().__init__(stack, inner, memory)
-        self._forms: tuple[NDArray, Vector] | None = None
+        self._forms = LastValue(self._summed_forms)
+
+    def _summed_forms(self, alpha: NDArray) -> tuple[Vector, Vector]:
+        """``Σ_k alpha_k' K_j alpha_k``, and what it may be off by, each of shape (F,)."""
+        if not self._precise:
+            return np.maximum(self.stack.summed_forms(alpha), 0.0), self.rounding.of_forms(alpha)
+        terms = [self._scores_of(j, alpha) * alpha for j in range(self.n_kernels)]
+        sizes = np.array([np.abs(term).sum() for term in terms])
+        return np.maximum([term.sum() for term in terms], 0.0), self.rounding.of_forms(alpha, sizes)
 
     def quadratic_forms(self, alpha: NDArray) -> Vector:
         """``Σ_k alpha_k' K_j alpha_k``, shape (F,); the last are kept."""
-        if self._forms is None or not np.array_equal(self._forms[0], alpha):
-            self._forms = np.array(alpha), np.maximum(self.stack.summed_forms(alpha), 0.0)
-        return self._forms[1]
+        return self._forms(alpha)[0]
 
-    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+    def _forms_error(self, alpha: NDArray) -> Vector:
+        return self._forms(alpha)[1]
+
+    def sharpen(self) -> bool:
+        """As for any min-max problem."""
+        self._forms.forget()
+        return super().sharpen()
+
+    def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
         """Upper bound: the labels' primal values on the kernel of ``weights``, summed."""
-        primal, _ = self.label_certificates(weights, alpha)
-        return Certificate(float(primal.sum()), self.lower_bound(alpha))
+        primal, _ = self.label_bounds(weights, alpha, rounded=rounded)
+        return float(primal.sum()), self._supported(*self.cut(alpha, rounded=rounded))
 
 
 class WorstLabelProblem(LabelProblem):
@@ -148,12 +156,6 @@ class WorstLabelProblem(LabelProblem):
     [BJJ10, eq. (5)]:
 
         min over p, max over γ and alpha, of  Σ_k γ_k (linear_k(alpha_k) − ½ Σ_j p_j q_j(alpha_k)).
-
-    For any p, feasible alpha, and γ
-
-        Σ_k γ_k linear_k − ½ max_j Σ_k γ_k q_j(alpha_k)  <=  optimum  <=  max_k J_k(p),
-
-    and for given alpha the best γ is the solution of a matrix game, a linear program.
 
     Examples
     --------
@@ -175,66 +177,106 @@ class WorstLabelProblem(LabelProblem):
     def __init__(self, stack: GramStack, inner: LabelSVMs, memory: int):
         super().__init__(stack, inner, memory)
         self._alpha = np.zeros(inner.signs.shape)
-        self._table = np.zeros((stack.n_kernels, inner.n_labels))
+        # quadratic forms of each label, and what they may be off by
+        self._table, self._wrong = np.zeros((2, stack.n_kernels, inner.n_labels))
 
-    def label_forms(self, alpha: NDArray, labels: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """``q_j(alpha_k)`` of some labels, by default all, shape (F, len(labels)).
+    def sharpen(self) -> bool:
+        """As for any min-max problem."""
+        self._alpha[:] = np.nan  # none of the forms is known as well as it will be
+        return super().sharpen()
 
-        Only labels whose alpha has changed since they were last asked for are worked on.
+    def solve_label(
+        self, k: int, kernel: NDArray | KernelOperator, warm: Vector, tol: float
+    ) -> tuple[Vector, float, Vector]:
+        """alpha of label k on a kernel, and its cut: constant and forms, shape (F,)."""
+        _, alpha = self.inner.svms[k].solve(kernel, warm, tol=tol, warn=False)
+        self._learn(np.array([k]), alpha[:, None])
+        constants, forms = self._cuts(np.array([k]), alpha[:, None])
+        return alpha, float(constants[0]), forms[:, 0]
+
+    def cuts(self, alpha: NDArray, labels: Labels | None = None, *, rounded: bool = True) -> tuple[Vector, NDArray]:
+        """Constants, shape (m,), and forms, shape (F, m), of the planes below the values of m labels, by default all.
+
+        ``rounded`` as for ``cut``. Only labels whose alpha has changed since they were last asked for are worked on.
         """
         labels = np.arange(self.n_labels) if labels is None else labels
         changed = labels[(alpha[:, labels] != self._alpha[:, labels]).any(axis=0)]
-        if len(changed) < MANY_LABELS:
-            for k in changed:
-                self._table[:, k] = self.stack.quadratic_forms(alpha[:, k])
+        self._learn(changed, np.ascontiguousarray(alpha[:, changed]))
+        return self._cuts(labels, alpha[:, labels], rounded=rounded)
+
+    def cuts_of(self, labels: Labels, alpha: NDArray) -> tuple[Vector, NDArray]:
+        """The same for any alphas, one column for each of ``labels``, none remembered."""
+        forms = np.maximum(self.stack.quadratic_forms(alpha), 0.0)
+        wrong = np.column_stack([self.rounding.of_forms(column) for column in alpha.T])
+        return self._planes(labels, alpha, forms, wrong)
+
+    def _learn(self, labels: Labels, alpha: NDArray) -> None:
+        """Remember the quadratic forms of some labels, whose alphas are the columns of ``alpha``."""
+        if len(labels) < MANY_LABELS and not self._precise:
+            for k, column in zip(labels, alpha.T):
+                self._table[:, k] = self.stack.quadratic_forms(column)
+                self._wrong[:, k] = self.rounding.of_forms(column)
         else:
-            part = np.ascontiguousarray(alpha[:, changed])
-            for j in range(self.n_kernels):  # one at a time: all at once would be (F, n, M) numbers
-                scores = self.stack.take(kernels=[j]).apply(part)[0]
-                self._table[j, changed] = np.einsum("nk,nk->k", scores, part)
-        self._alpha[:, changed] = alpha[:, changed]
+            for j in range(self.n_kernels):
+                terms = self._scores_of(j, alpha) * alpha
+                self._table[j, labels], self._wrong[j, labels] = terms.sum(axis=0), np.abs(terms).sum(axis=0)
+            for k, column in zip(labels, alpha.T):
+                sizes = self._wrong[:, k] if self._precise else None
+                self._wrong[:, k] = self.rounding.of_forms(column, sizes)
+        self._alpha[:, labels] = alpha
         np.maximum(self._table, 0.0, out=self._table)
-        return self._table[:, labels]
 
-    def remember(self, k: int, alpha: Vector, forms: Vector) -> None:
-        """Take note of the quadratic forms of a label's alpha, so that they need not be computed again."""
-        self._alpha[:, k], self._table[:, k] = alpha, forms
+    def _cuts(self, labels: Labels, alpha: NDArray, *, rounded: bool = True) -> tuple[Vector, NDArray]:
+        return self._planes(labels, alpha, self._table[:, labels], self._wrong[:, labels] if rounded else None)
 
-    def contenders(self, weights: Vector, alpha: NDArray) -> NDArray[np.intp]:
+    def _planes(
+        self, labels: Labels, alpha: NDArray, forms: NDArray, wrong: NDArray | None
+    ) -> tuple[Vector, NDArray]:
+        """Constants and forms of cuts, with what rounding may have done to them if it is given for the forms."""
+        svms = [self.inner.svms[k] for k in labels]
+        constants = np.array([svm.linear(column) for svm, column in zip(svms, alpha.T)])
+        if wrong is None:
+            return constants, forms
+        errors = np.array([svm.linear_error(column) for svm, column in zip(svms, alpha.T)])
+        shortfalls = np.array([svm.shortfall(column) for svm, column in zip(svms, alpha.T)])
+        return constants - errors, forms + wrong + self.rounding.of_shift(shortfalls, forms)
+
+    def contenders(self, weights: Vector, alpha: NDArray) -> Labels:
         """Labels whose value on the kernel of ``weights`` is near that of the worst."""
-        return near_the_largest(self.label_certificates(weights, alpha)[1])
+        return near_the_largest(self.label_bounds(weights, alpha)[1])
 
-    def game(self, alpha: NDArray, labels: NDArray[np.intp]) -> CuttingPlaneModel:
+    def _game(self, alpha: NDArray, labels: Labels, *, rounded: bool = True) -> CuttingPlaneModel:
         """The cuts of some labels at ``alpha``, solved: ``multipliers`` are their best γ, and ``bound`` its value."""
-        model = CuttingPlaneModel(self.n_kernels, 1.0, "lp")
-        for k, q in zip(labels, self.label_forms(alpha, labels).T):
-            model.add(self.inner.svms[k].linear(alpha[:, k]), q)
+        model = CuttingPlaneModel(self.n_kernels, 1.0)
+        constants, forms = self.cuts(alpha, labels, rounded=rounded)
+        for constant, q in zip(constants, forms.T):
+            model.add(constant, q)
         model.solve()
         return model
 
-    def label_weights(self, alpha: NDArray, labels: NDArray[np.intp] | None = None) -> Vector:
+    def label_weights(self, alpha: NDArray, labels: Labels | None = None) -> Vector:
         """The γ that proves most for given alpha, shape (M,): large for labels that decide about the kernels.
 
         Zero but for ``labels``, if given.
         """
         labels = np.arange(self.n_labels) if labels is None else labels
         gamma = np.zeros(self.n_labels)
-        gamma[labels] = self.game(alpha, labels).multipliers
+        gamma[labels] = self._game(alpha, labels).multipliers
         return gamma
 
-    def lower_bound(self, alpha: NDArray, labels: NDArray[np.intp] | None = None) -> float:
+    def lower_bound(self, alpha: NDArray, labels: Labels | None = None, *, rounded: bool = True) -> float:
         """``max over γ of Σ_k γ_k linear_k − ½ max_j Σ_k γ_k q_j(alpha_k)``, γ zero but for ``labels``, if given."""
-        model = self.game(alpha, np.arange(self.n_labels) if labels is None else labels)
+        model = self._game(alpha, np.arange(self.n_labels) if labels is None else labels, rounded=rounded)
         return model.bound(model.multipliers)
 
-    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
+    def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
         """Upper bound: the largest of the labels' primal values on the kernel of ``weights``.
 
         The lower bound is that of labels near the worst: at the optimum others have γ = 0, and their quadratic forms,
         which cost a pass over the kernels, need not be known.
         """
-        primal, dual = self.label_certificates(weights, alpha)
-        return Certificate(float(primal.max()), self.lower_bound(alpha, near_the_largest(dual)))
+        primal, dual = self.label_bounds(weights, alpha, rounded=rounded)
+        return float(primal.max()), self.lower_bound(alpha, near_the_largest(dual), rounded=rounded)
 
     def refine(self, weights: Vector, alpha: NDArray, tol: float) -> NDArray:
         """An ``alpha`` that knows max_k J_k on the kernel of ``weights`` to a relative gap ``tol``.
@@ -242,7 +284,7 @@ class WorstLabelProblem(LabelProblem):
         Labels whose primal value at the given alpha is below another label's dual value cannot be the worst, and
         are left as they are: of many labels few are solved.
         """
-        primal, dual = self.label_certificates(weights, alpha)
+        primal, dual = self.label_bounds(weights, alpha)
         worst = int(dual.argmax())
         for first in (True, False):
             goal = tol * max(float(dual.max()), 1e-300)
@@ -261,7 +303,7 @@ class WorstLabelProblem(LabelProblem):
         return alpha
 
 
-def near_the_largest(values: Vector) -> NDArray[np.intp]:
+def near_the_largest(values: Vector) -> Labels:
     """Positions of values that are near the largest.
 
     Examples
@@ -274,47 +316,3 @@ def near_the_largest(values: Vector) -> NDArray[np.intp]:
     array([0])
     """
     return np.flatnonzero(values >= values.max() - (1.0 - NEAR) * abs(values.max()))
-
-
-class MovingKernel:
-    """The kernel of weights that move a little at a time, made anew only when they have moved far enough.
-
-    Making it costs F n² operations, as much as several SVMs. An alpha that is optimal on a kernel that is ε away
-    still gives an exact cut, whose value is within O(ε²) of the optimum.
-
-    Parameters
-    ----------
-    problem : LabelProblem
-        Makes kernels and remembers one.
-    refresh : float
-        ℓ1 distance of weights from which the kernel is made anew; 0 does it every time. The smallest weights, a
-        tenth of it together, are left out.
-    """
-
-    def __init__(self, problem: LabelProblem, refresh: float):
-        self.problem, self.refresh = problem, refresh
-        self.weights: Vector | None = None
-        self.made = 0
-
-    def at(self, weights: Vector) -> NDArray | KernelOperator:
-        """The kernel of these weights, or of the last ones if they are near."""
-        if self.weights is None or float(np.abs(weights - self.weights).sum()) > self.refresh:
-            self.weights = without_smallest(weights, 0.1 * self.refresh)
-            self.made += 1
-        return self.problem.kernel(self.weights)
-
-
-def without_smallest(weights: Vector, share: float) -> Vector:
-    """Weights on the simplex without the smallest that make up at most ``share`` of it, the others scaled.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.multilabel import without_smallest
-    >>> without_smallest(np.array([0.5, 0.04, 0.46]), 0.05).round(2)
-    array([0.52, 0.  , 0.48])
-    """
-    order = np.argsort(weights, kind="stable")
-    kept = np.array(weights)
-    kept[order[np.cumsum(weights[order]) <= share]] = 0.0
-    return kept / kept.sum()

@@ -98,7 +98,7 @@ class GroupNormProblem(PrimalProblem):
         """Equal weights, and alpha = 0."""
         return self.weight_set.start(self.n_kernels), np.zeros((len(self.loss), self.loss.n_classes))
 
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """Weights that are not negative; any alpha is feasible."""
         return np.maximum(weights, 0.0), alpha
 

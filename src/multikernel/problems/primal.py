@@ -43,7 +43,7 @@ class PrimalProblem:
         """Number of kernels F."""
         return self.stack.n_kernels
 
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """The nearest weights of the set; any alpha is feasible."""
         return nearest(self.weight_set, weights), alpha
 
@@ -93,7 +93,8 @@ class PrimalProblem:
             weighted = weights[self.features.owner, None] * w
             return self.features.scores(weighted), (self.rounding.roots * weights[:, None]).T @ off
         products = self.stack.apply_precisely(alpha)
-        return np.tensordot(weights, products, axes=1), self.rounding.of_scores(weights, alpha, products)
+        sizes = np.tensordot(weights, np.abs(products), axes=1)
+        return np.tensordot(weights, products, axes=1), self.rounding.of_scores(weights, alpha, sizes)
 
     def rounded_squares(self, alpha: Matrix) -> tuple[Vector, Vector]:
         """``squares``, and what they may be off by."""
@@ -103,8 +104,11 @@ class PrimalProblem:
             _, norms, off = self._precise_norms(alpha)
             return (norms**2).sum(axis=1), (off * (2.0 * norms + off)).sum(axis=1)
         products = self.stack.apply_precisely(alpha)
-        forms = np.einsum("fnt,nt->f", products, alpha)
-        return np.maximum(forms, 0.0), self.rounding.of_forms(alpha, products)
+        forms, sizes = (
+            np.einsum("fnt,nt->f", products, alpha),
+            np.einsum("fnt,nt->f", np.abs(products), np.abs(alpha)),
+        )
+        return np.maximum(forms, 0.0), self.rounding.of_forms(alpha, sizes)
 
     def _precise_norms(self, alpha: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         """``Σ_i alpha_i φ(x_i)`` (R, T), the norms of its parts by kernel (F, T), and what those may be off by."""

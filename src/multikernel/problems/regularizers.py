@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,15 +29,7 @@ class Regularizer(Protocol):
 
 @dataclass(frozen=True)
 class L1:
-    """``r(d) = Σ_k d_k``: sparse weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.regularizers import L1
-    >>> L1().value(np.array([1.0, 2.0]))
-    3.0
-    """
+    """``r(d) = Σ_k d_k``: sparse weights."""
 
     lower = 0.0
 
@@ -56,15 +49,7 @@ class L1:
 
 @dataclass(frozen=True)
 class SquaredL2:
-    """``r(d) = ½ Σ_k d_k²``: all kernels keep a share.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.regularizers import SquaredL2
-    >>> SquaredL2().value(np.array([1.0, 2.0]))
-    2.5
-    """
+    """``r(d) = ½ Σ_k d_k²``: all kernels keep a share."""
 
     lower = 0.0
 
@@ -88,13 +73,6 @@ class Entropy:
     """``r(d) = Σ_k d_k log d_k``: weights that are never zero, smallest at 1/e each.
 
     Its slope is −∞ at zero, so weights are kept above 1e-12.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.regularizers import Entropy
-    >>> Entropy().value(np.array([1.0, 1.0]))
-    0.0
     """
 
     lower = 1e-12
@@ -131,23 +109,21 @@ class Entropy:
 REGULARIZERS: dict[str, Regularizer] = {"l1": L1(), "l2": SquaredL2(), "entropy": Entropy()}
 
 
-def as_regularizer(candidate: Any) -> Regularizer:
-    """A penalty from its name, or the user's own object.
-
-    Examples
-    --------
-    >>> from multikernel.problems.regularizers import as_regularizer
-    >>> as_regularizer("l1")
-    L1()
-    """
-    if isinstance(candidate, str) and candidate in REGULARIZERS:
-        return REGULARIZERS[candidate]
-    if all(callable(getattr(candidate, name, None)) for name in ("value", "gradient")):
+def known_or_own(parameter: str, candidate: Any, known: Mapping[str, Any], methods: Sequence[str]) -> Any:
+    """One of the known objects by its name, or an object of the user's own with the methods, given as signatures."""
+    if isinstance(candidate, str) and candidate in known:
+        return known[candidate]
+    if all(callable(getattr(candidate, method.partition("(")[0], None)) for method in methods):
         return candidate
     raise ValueError(
-        f"regularizer={candidate!r} is not known: use one of {', '.join(map(repr, REGULARIZERS))}, or an object with "
-        "methods value(d) and gradient(d)."
+        f"{parameter}={candidate!r} is not known: use one of {', '.join(map(repr, known))}, or an object with "
+        f"methods {' and '.join(methods)}."
     )
+
+
+def as_regularizer(candidate: Any) -> Regularizer:
+    """A penalty from its name, or the user's own object."""
+    return known_or_own("regularizer", candidate, REGULARIZERS, ("value(d)", "gradient(d)"))
 
 
 def dual_bound(regularizer: Regularizer, reg: float, linear: float, q: Vector) -> float:
@@ -160,21 +136,8 @@ def dual_bound(regularizer: Regularizer, reg: float, linear: float, q: Vector) -
     whose second term is the conjugate of the penalty. The penalty's ``bound`` takes the best s for reg = 1;
     dividing the objective by reg brings any other here.
 
-    Parameters
-    ----------
-    regularizer : Regularizer
-        With or without ``bound``.
-    reg : float
-        Weight of the penalty, positive.
-    linear : float
-        Linear part of the SVM's dual objective at alpha.
-    q : ndarray of shape (F,)
-        ``alpha' K_k alpha``.
-
-    Returns
-    -------
-    bound : float
-        ``nan`` where the penalty offers none.
+    ``linear`` is the linear part of the SVM's dual objective at alpha, q is ``alpha' K_k alpha`` of each kernel; the
+    bound is ``nan`` where the penalty offers none.
 
     Examples
     --------

@@ -10,20 +10,25 @@ from numpy.typing import NDArray
 from multikernel.gram.base import GramStack, support_of
 from multikernel.svm.binary import UNIT
 
+Vector = NDArray[np.float64]
+
+
+def largest_scores(diagonal: Vector, alpha: NDArray) -> NDArray[np.float64]:
+    """What entries of a positive semi-definite kernel times entries of ``alpha`` add up to at most, shape of alpha.
+
+    Entries are at most ``r_i r_k``, r the roots of the diagonal.
+    """
+    roots = np.sqrt(np.maximum(diagonal, 0.0))
+    return np.multiply.outer(roots, roots @ np.abs(alpha))
+
 
 class Rounding:
     """Bounds on rounding errors from the diagonals of the kernels, which cost next to nothing.
 
-    Entries of a positive semi-definite kernel are at most ``r_i r_k``, r the roots of its diagonal. A sum of m
-    products ``K_ik alpha_k`` is therefore off by at most ``m u r_i Σ_k r_k |alpha_k|``, u = 2⁻⁵³, in whatever order
-    it is made. As if in twice the precision it is off by ``m u`` times as much, and by u times the sum itself.
-
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels, square.
-    terms : int, optional
-        Numbers added up to make a score, at most; by default as many as alpha has, and as make an entry.
+    A sum of m products ``K_ik alpha_k`` is off by at most ``m u r_i Σ_k r_k |alpha_k|``, u = 2⁻⁵³ and r the roots of
+    the kernel's diagonal, in whatever order it is made. As if in twice the precision it is off by ``m u`` times as
+    much, and by u times the sum itself. ``terms`` is how many numbers are added up to make a score, at most; by
+    default as many as alpha has, and as make an entry.
 
     Examples
     --------
@@ -40,31 +45,37 @@ class Rounding:
 
     @cached_property
     def roots(self) -> NDArray[np.float64]:
-        """Roots of the diagonals, shape (F, n)."""
+        """Roots of the diagonals of the kernels, shape (F, n)."""
         return np.sqrt(np.maximum(self.stack.diagonal(), 0.0))
 
-    def of_scores(self, weights: NDArray, alpha: NDArray, precise: NDArray | None = None) -> NDArray[np.float64]:
+    def of_scores(self, weights: Vector, alpha: NDArray, sizes: NDArray | None = None) -> NDArray[np.float64]:
         """What ``Σ_j weights_j K_j alpha`` may be off by, shape of alpha.
 
-        ``precise`` are the scores of each kernel where they were computed as if in twice the precision.
+        ``sizes`` is ``Σ_j weights_j |K_j alpha|`` where that was computed as if in twice the precision.
         """
-        largest = (self.roots * weights[:, None]).T @ self._sizes(alpha)
+        largest = largest_scores(weights @ self.roots**2, alpha)
         m, F = self._terms(alpha), len(weights)
-        if precise is None:
+        if sizes is None:
             return (m + F) * UNIT * largest
-        return (m * UNIT) ** 2 * largest + F * UNIT * np.tensordot(weights, np.abs(precise), axes=1)
+        return (m * UNIT) ** 2 * largest + F * UNIT * sizes
 
-    def of_forms(self, alpha: NDArray, precise: NDArray | None = None) -> NDArray[np.float64]:
-        """What ``Σ_labels alpha' K_j alpha`` may be off by, shape (F,)."""
-        squares = self._of_labels(self._sizes(alpha) ** 2)
+    def of_forms(self, alpha: NDArray, sizes: Vector | None = None) -> NDArray[np.float64]:
+        """What ``Σ_labels alpha' K_j alpha`` may be off by, shape (F,).
+
+        ``sizes`` is ``Σ_labels |alpha|'|K_j alpha|`` where that was computed as if in twice the precision.
+        """
+        squares = ((self.roots @ np.abs(alpha)) ** 2).reshape(len(self.roots), -1).sum(axis=1)
         m = self._terms(alpha) + alpha[0].size
-        if precise is None:
+        if sizes is None:
             return 2 * m * UNIT * squares
-        return (m * UNIT) ** 2 * squares + m * UNIT * self._of_labels(np.abs(precise) * np.abs(alpha))
+        return (m * UNIT) ** 2 * squares + m * UNIT * sizes
 
-    def of_shift(self, distance: float, forms: NDArray) -> NDArray[np.float64]:
-        """What ``alpha' K_j alpha`` changes by at most if entries of alpha do, by ``distance`` in all, shape (F,)."""
-        longest = distance * self.roots.max(axis=1)
+    def of_shift(self, distance: float | Vector, forms: NDArray) -> NDArray[np.float64]:
+        """What ``alpha' K_j alpha`` changes by at most if entries of alpha do, by ``distance`` in all.
+
+        Forms have shape (F,), or (F, T) for T alphas with distances of their own.
+        """
+        longest = np.multiply.outer(self.roots.max(axis=1), distance)
         return longest * (2.0 * np.sqrt(forms) + longest)
 
     @staticmethod
@@ -73,16 +84,8 @@ class Rounding:
         sizes = np.abs(a) * (off + a[0].size * UNIT * np.abs(b))
         return sizes.reshape(len(sizes), -1).sum(axis=1)
 
-    def _sizes(self, alpha: NDArray) -> NDArray[np.float64]:
-        """``Σ_k r_k |alpha_k|`` of each kernel, shape (F,) or (F, T)."""
-        return self.roots @ np.abs(alpha)
-
     def _terms(self, alpha: NDArray) -> int:
         """Numbers in a sum, and a few operations beside it."""
         if self.terms is not None:
             return self.terms + 4
         return len(support_of(alpha)) + int(self.stack.ranks.max(initial=0)) + 4
-
-    @staticmethod
-    def _of_labels(values: NDArray) -> NDArray[np.float64]:
-        return values.reshape(len(values), -1).sum(axis=1)

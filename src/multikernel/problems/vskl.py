@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.base import KernelProblem
 from multikernel.problems.extrapolation import extrapolated_move
 from multikernel.problems.groups import Groups
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
-from multikernel.svm.labels import LabelSVMs
 
 Vector = NDArray[np.float64]
 
@@ -25,27 +24,13 @@ MOST_ROUNDS = 30
 
 @dataclass
 class GroupPoint:
-    """What is known at shares λ of the kernels within their groups.
+    """What is known at shares λ of the kernels within their groups."""
 
-    Parameters
-    ----------
-    shares : ndarray of shape (F,)
-        λ, sums to one in each group.
-    balance : ndarray of shape (number of groups,)
-        γ, sums to one.
-    alpha : ndarray of shape (n,) or (n, T)
-        Signed dual coefficients.
-    value : float
-        ``linear(alpha) − ½ (Σ_groups sqrt(Σ_k λ_k q_k))²``, the largest up to the tolerance asked for.
-    q : ndarray of shape (F,)
-        Quadratic forms of alpha.
-    """
-
-    shares: Vector
-    balance: Vector
-    alpha: NDArray
-    value: float
-    q: Vector
+    shares: Vector  # λ, shape (F,); they sum to one in each group
+    balance: Vector  # γ, one per group; they sum to one
+    alpha: NDArray  # signed dual coefficients
+    value: float  # linear(alpha) − ½ (Σ_groups sqrt(Σ_k λ_k q_k))², the largest up to the tolerance asked for
+    q: Vector  # quadratic forms of alpha, shape (F,)
 
 
 class VSKLProblem(MinMaxProblem):
@@ -65,14 +50,10 @@ class VSKLProblem(MinMaxProblem):
 
     Parameters
     ----------
-    stack : GramStack
-        Training kernels, square.
-    inner : CSVM, NuSVM or LabelSVMs
-        The problem in alpha; with several labels, losses and quadratic forms are summed.
+    stack, inner, memory
+        As for :class:`~multikernel.problems.base.KernelProblem`.
     groups : sequence of integer arrays
         Positions of each group's kernels (see :func:`multikernel.problems.groups.parse_groups`).
-    memory : int
-        Bytes that the combined kernel may take; beyond, it is computed where it is read.
 
     Examples
     --------
@@ -87,6 +68,8 @@ class VSKLProblem(MinMaxProblem):
     0.166863
     """
 
+    certificate = KernelProblem.certificate  # type: ignore[assignment]
+
     def __init__(self, stack: GramStack, inner: Any, groups: Sequence[ArrayLike], memory: int):
         super().__init__(stack, inner, LpBall(1.0), memory)
         self.groups = Groups(groups)
@@ -100,44 +83,36 @@ class VSKLProblem(MinMaxProblem):
         shares = self.groups.shares(np.ones(self.n_kernels))
         return self.weights(shares, np.full(len(self.groups), 1.0 / len(self.groups))), self.inner.start()
 
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """Weights that are not negative, and a feasible alpha near the one given."""
         return np.maximum(weights, 0.0), self.inner.repair(alpha)
 
-    def lower_bound(self, alpha: NDArray) -> float:
-        """``linear(alpha) − ½ (Σ_groups sqrt(max_k q_k))²``, rounding included."""
-        return self._supported(*self.cut(alpha))
-
     def _supported(self, linear: float, q: Vector) -> float:
+        """``linear(alpha) − ½ (Σ_groups sqrt(max_k q_k))²``."""
         return linear - 0.5 * float(np.sqrt(self.groups.max(q)).sum()) ** 2
 
-    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
-        """Upper bound: the primal value of the classifier ``w_k = weights_k Σ_i alpha_i φ_k(x_i)``, best bias.
+    def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
+        """Upper bound: the primal value of the classifier ``w_k = weights_k Σ_i alpha_i φ_k(x_i)``, best bias."""
+        q = self.quadratic_forms(alpha) + (self._forms_error(alpha) if rounded else 0.0)
+        primal = self._primal(weights, alpha, np.sqrt(q), rounded=rounded)
+        return primal, self._supported(*self.cut(alpha, rounded=rounded))
 
-        Where it separates the classes, w scaled until its margin is one is a second primal point, and the better of
-        the two counts.
-        """
-        q, precise = self.quadratic_forms(alpha), self._precise_scores(alpha)
-        error = self.rounding.of_scores(weights, alpha, precise)
-        norms = np.sqrt(q + self.rounding.of_forms(alpha, precise))
-        primal, dual = self._primal(weights, alpha, norms, error), self.lower_bound(alpha)
-        linear = float(np.sum(self.inner.linear(alpha)))
-        rounding = primal - dual - (self._primal(weights, alpha, np.sqrt(q)) - self._supported(linear, q))
-        return Certificate(primal, dual, rounding=rounding)
-
-    def _primal(self, weights: Vector, alpha: NDArray, norms: Vector, error: NDArray | None = None) -> float:
+    def _primal(self, weights: Vector, alpha: NDArray, norms: Vector, *, rounded: bool = False) -> float:
         """Half the squared largest group norm, with ``‖w_k‖ = weights_k norms_k``, plus the losses.
 
-        ``error`` is what scores may be off by at most.
+        Where the classes are separated, w scaled until its margin is one is a second primal point, and the better of
+        the two counts.
         """
         penalty = 0.5 * float(self.groups.sum(weights * norms).max()) ** 2
-        scores = np.tensordot(weights, self.scores(alpha), axes=1)
-        svms = self.inner.svms if isinstance(self.inner, LabelSVMs) else [self.inner]
-        errors = [None] * len(svms) if error is None else error.reshape(len(scores), -1).T
-        columns = list(zip(svms, scores.reshape(len(scores), -1).T, errors))
+        scores, error = (part.reshape(len(alpha), -1).T for part in self._products(weights, alpha))
+        columns = list(zip(self.inner.svms, scores, error if rounded else [None] * len(scores)))
         primal = penalty + sum(svm.losses(f, e) for svm, f, e in columns)
         margin = min(svm.separation(f, e) for svm, f, e in columns)
         return min(primal, penalty / margin**2) if margin > 0.0 else primal
+
+    def admitted(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """As it is: weights are split into shares and balance."""
+        return weights, alpha
 
     # -- what its solvers work on ---------------------------------------------------------------------------------
 
@@ -148,6 +123,10 @@ class VSKLProblem(MinMaxProblem):
     def solution(self, point: GroupPoint) -> tuple[Vector, NDArray]:
         """Effective weights and alpha at a point; a kernel with q = 0 does nothing, so it gets no weight."""
         return np.where(point.q > 0.0, self.weights(point.shares, point.balance), 0.0), point.alpha
+
+    def gradient(self, point: GroupPoint) -> Vector:
+        """Derivatives of J by the shares."""
+        return -0.5 * point.q / self.groups.spread(point.balance)
 
     def split(self, weights: Vector) -> tuple[Vector, Vector]:
         """Shares and balance whose effective weights are proportional to ``weights``."""
@@ -189,16 +168,8 @@ class Turns:
     """The iteration γ ← best γ for the alpha of γ, with Anderson's extrapolation in logarithms where that helps.
 
     After an extrapolation that did not reduce the gap it goes on from the best γ so far with plain steps, twice as
-    many as after the last failure.
-
-    Parameters
-    ----------
-    balance : ndarray of shape (number of groups,)
-        Where to start.
-    floor : float
-        Least γ of a group: there may be groups with q = 0 at the optimum.
-    depth : int
-        Steps remembered.
+    many as after the last failure. No γ falls below the floor: there may be groups with q = 0 at the optimum.
+    ``depth`` steps are remembered.
     """
 
     def __init__(self, balance: Vector, floor: float, depth: int = 3):

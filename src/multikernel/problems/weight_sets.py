@@ -1,55 +1,98 @@
-"""Convex sets of kernel weights: support function, closed-form weights, projection, a place to start."""
+"""Convex sets of kernel weights: support function, closed-form weights, projection, least points of models."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from multikernel.runtime.clock import check, left
+
 Vector = NDArray[np.float64]
 Cones = tuple[sparse.csc_matrix, Vector, list]
-# A weight so near to a bound, and nearer than its multiplier is to zero, is at the bound.
+# A weight nearer to a bound than this, and than its multiplier is to zero, is at the bound.
 AT_BOUND = 1e-6
+# Newton steps in the logarithms of the weights before a conic solver takes over, and their longest.
+MOST_STEPS, LONGEST_STEP = 40, 2.0
+# Precision of the rough least point of a model, relative to its slopes, and steps of SMO for one weight.
+PRECISE, STEPS_A_WEIGHT = 1e-4, 100
 
 
-class WeightSet(Protocol):
+class WeightSet:
     """A convex set G of kernel weights, all non-negative.
 
     The certificate of every min-max method needs only its support function: for any feasible alpha,
     ``linear(alpha) - ½ support(q(alpha))`` is a lower bound on the optimum over G.
     """
 
-    def support(self, q: Vector) -> float:
-        """``max over g in G of g·q``, for q >= 0."""
-
-    def weights(self, block_norms: Vector) -> Vector:
-        """``argmin over g in G of Σ_j block_norms_j² / g_j``: the best weights for given norms of w_j."""
-
-    def project(self, g: Vector) -> Vector:
-        """The point of G nearest to ``g``."""
-
-    def start(self, n_kernels: int) -> Vector:
-        """Weights that favour no kernel."""
+    is_box = False  # whether weights are bounded one by one, and by nothing else
 
     @property
     def total(self) -> float | None:
         """What weights in [0, 1] must sum up to if the set is no more than that, else None."""
+        return None
+
+    def support(self, q: Vector) -> float:
+        """``max over g in G of g·q``, for q >= 0."""
+        raise NotImplementedError
+
+    def weights(self, block_norms: Vector) -> Vector:
+        """``argmin over g in G of Σ_j block_norms_j² / g_j``: the best weights for given norms of w_j."""
+        raise NotImplementedError
+
+    def project(self, g: Vector) -> Vector:
+        """The point of G nearest to ``g``."""
+        raise NotImplementedError
+
+    def start(self, n_kernels: int) -> Vector:
+        """Weights that favour no kernel."""
+        raise NotImplementedError
 
     def cones(self, n_kernels: int) -> Cones:
         """The set as ``right − rows (g, z)`` in a product of cones, g and then what else it needs.
 
         Returns rows, right and the cones; the first F rows are g ≥ 0, and where g ≤ 1 is a row the next F are that.
         """
+        raise NotImplementedError
 
-    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+    def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """The point of the set that an interior-point solution stands for, with exact zeros where the set has them.
 
         ``multipliers`` are those of the rows of ``cones``.
         """
+        raise NotImplementedError
+
+    def least_point(self, H: NDArray, gradient: Vector, about: Vector) -> Vector:
+        """Where ``gradient·(h − g) + ½ (h − g)'H(h − g)`` is least over the set, g being ``about``."""
+        F = len(gradient)
+        scale = max(float(np.abs(gradient).max()), float(np.abs(H).max()), 1e-300)
+        P = H / scale
+        P.ravel()[:: F + 1] += 1e-9 * max(float(P.trace()) / F, 1e-12)
+        rows, right, cones = self.cones(F)
+        rest = rows.shape[1] - F
+        cost = np.append(gradient / scale - P @ about, np.zeros(rest))
+        quadratic = sparse.block_diag([P, sparse.csc_matrix((rest, rest))]) if rest else sparse.csc_matrix(P)
+        h, multipliers = solve_cone_program(cost, rows, right, cones, quadratic)
+        return self.snapped(h[:F], multipliers) if h[:F].max() > 0.0 else about
+
+
+def solve_cone_program(
+    cost: Vector, A: sparse.csc_matrix, right: Vector, cones: list, quadratic: sparse.csc_matrix | None = None
+) -> tuple[Vector, Vector]:
+    """Solution and multipliers of  min ½ x'Px + cost·x  subject to  right − A x  in the product of the cones."""
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.time_limit = left()
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    P = sparse.csc_matrix((len(cost), len(cost))) if quadratic is None else sparse.triu(quadratic, format="csc")
+    solution = clarabel.DefaultSolver(P, cost, A, right, cones, settings).solve()
+    check()
+    return np.array(solution.x), np.array(solution.z)
 
 
 def nearest(allowed: WeightSet, g: Vector) -> Vector:
@@ -59,7 +102,7 @@ def nearest(allowed: WeightSet, g: Vector) -> Vector:
 
 
 @dataclass(frozen=True)
-class LpBall:
+class LpBall(WeightSet):
     """``{g >= 0, ‖g‖_p <= 1}`` for p from 1 (sparse weights) to infinity (all weights 1).
 
     Parameters
@@ -84,7 +127,7 @@ class LpBall:
             raise ValueError(f"p={self.p!r} must be at least 1: below that the set is not convex.")
 
     @property
-    def is_box(self) -> bool:
+    def is_box(self) -> bool:  # type: ignore[override]
         """Whether p stands for infinity."""
         return self.p >= 1e6
 
@@ -173,7 +216,7 @@ class LpBall:
         cones = [clarabel.NonnegativeConeT(F + 1)] + [clarabel.PowerConeT(1.0 / self.p)] * F
         return sparse.vstack([positive, total, triples]).tocsc(), right, cones
 
-    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+    def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """Scaled to norm one, with exact zeros for p = 1."""
         g = np.maximum(g, 0.0)
         if self.p == 1.0 and multipliers is not None:
@@ -181,9 +224,55 @@ class LpBall:
         norm = float(g.max(initial=0.0)) if self.is_box else lp_norm(g, self.p)
         return g / norm if norm > 0.0 else self.start(len(g))
 
+    def least_point(self, H: NDArray, gradient: Vector, about: Vector) -> Vector:
+        """Exact zeros for p = 1; for other p by Newton steps on the sphere, and by cones if they do not get there."""
+        curved = self.p > 1.0 and not self.is_box
+        found = self._on_sphere(H, gradient, about) if curved else None
+        return super().least_point(H, gradient, about) if found is None else found
+
+    def _on_sphere(self, H: NDArray, gradient: Vector, about: Vector) -> Vector | None:
+        """Root of ``cost + Hh + μ h^(p−1)`` with ``‖h‖_p = 1, μ > 0``: by convexity the least point of the model.
+
+        Newton steps in ``log h`` and μ; None if they do not get there. A weight that goes to zero may leave its
+        residual positive.
+        """
+        F, p = len(gradient), self.p
+        scale = max(float(np.abs(gradient).max()), 1e-300)
+        H = H / scale
+        H.ravel()[:: F + 1] += 1e-10 * max(float(H.trace()) / F, 1e-12)
+        cost = gradient / scale - H @ about
+        x = np.log(np.maximum(about, 1e-12))
+        x -= np.log(lp_norm(np.exp(x), p))
+        mu = 0.0
+        system = np.zeros((F + 1, F + 1))
+        for step in range(MOST_STEPS):
+            h = np.exp(x)
+            power = h ** (p - 1.0)
+            slope = cost + H @ h
+            if step == 0:
+                mu = max(-float(h @ slope), 1e-12)
+            residual, excess = slope + mu * power, float(h @ power) - 1.0
+            met = (np.abs(residual) <= 1e-9 * np.abs(slope).max()) | ((residual > 0.0) & (h <= 1e-9))
+            if met.all() and abs(excess) <= 1e-9:
+                return h / lp_norm(h, p) if mu > 0.0 else None
+            system[:F, :F] = h[:, None] * H * h  # rows scaled by h, which makes it symmetric and changes no step
+            diagonal = np.einsum("ii->i", system[:F, :F])
+            diagonal += mu * (p - 1.0) * h * power
+            system[:F, F] = h * power
+            system[F, :F] = p * h * power
+            try:
+                move = np.linalg.solve(system, -np.append(h * residual, excess))
+            except np.linalg.LinAlgError:
+                return None
+            share = min(1.0, LONGEST_STEP / max(float(np.abs(move[:F]).max()), 1e-300))
+            x, mu = x + share * move[:F], mu + share * float(move[F])
+            if not np.isfinite(x).all():
+                return None
+        return None
+
 
 @dataclass(frozen=True)
-class CappedSimplex:
+class CappedSimplex(WeightSet):
     """``{0 <= g <= 1, Σ g = t}``: the relaxation of choosing t kernels [GMSB11, eq. (3.9)].
 
     Examples
@@ -252,7 +341,7 @@ class CappedSimplex:
         right = np.append(np.repeat([0.0, 1.0], n_kernels), self.t)
         return _capped_rows(n_kernels), right, [clarabel.NonnegativeConeT(2 * n_kernels), clarabel.ZeroConeT(1)]
 
-    def settle(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+    def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """Exact zeros and ones; the weights between them are scaled to keep the sum."""
         F = len(g)
         g = np.clip(g, 0.0, 1.0)
@@ -265,6 +354,19 @@ class CappedSimplex:
             g[between] *= rest / sum_between
         return g if g.max(initial=0.0) <= 1.0 and abs(g.sum() - self.t) <= 1e-12 * F else self.project(g)
 
+    def roughly_least_point(self, H: NDArray, gradient: Vector, about: Vector) -> Vector:
+        """``least_point`` to some digits, by SMO: one sum and bounds, as in an SVM."""
+        from multikernel.compiled.smo import pair_smo
+
+        F, h = len(about), self.project(about)
+        diagonal = np.ascontiguousarray(H.diagonal())
+        slopes, index, H = gradient + H @ (h - about), np.arange(F), np.ascontiguousarray(H)
+        tau = 1e-9 * max(float(diagonal.max()), 1e-300)
+        eps = PRECISE * max(float(np.abs(slopes).max()), 1e-300)
+        data = H, index, H, np.ones(F, dtype=bool), diagonal, tau, np.zeros(F), np.ones(F)
+        pair_smo(*data, F, h, slopes, *np.empty((2, F)), eps, STEPS_A_WEIGHT * F)
+        return h
+
     def vertex(self, q: Vector) -> Vector:
         """Weights with the largest ``g·q``: 1 for the largest entries of q, the rest of t for the next."""
         self._check(len(q))
@@ -276,6 +378,31 @@ class CappedSimplex:
     def _check(self, n_kernels: int) -> None:
         if self.t > n_kernels:
             raise ValueError(f"t={self.t} kernels cannot be chosen out of {n_kernels}: lower t.")
+
+
+class SimplexProduct(WeightSet):
+    """Shares that sum to one in each group; ``label`` says which group a kernel is in, shape (F,)."""
+
+    def __init__(self, label: NDArray[np.intp]):
+        self.label = np.unique(label, return_inverse=True)[1]
+        self.n_groups = int(self.label.max(initial=-1)) + 1
+
+    def cones(self, n_kernels: int) -> Cones:
+        """Linear rows: g ≥ 0, and a sum for each group."""
+        import clarabel
+
+        ones = np.ones(n_kernels), (self.label, np.arange(n_kernels))
+        rows = [-sparse.identity(n_kernels), sparse.csc_matrix(ones, shape=(self.n_groups, n_kernels))]
+        right = np.append(np.zeros(n_kernels), np.ones(self.n_groups))
+        cones = [clarabel.NonnegativeConeT(n_kernels), clarabel.ZeroConeT(self.n_groups)]
+        return sparse.vstack(rows).tocsc(), right, cones
+
+    def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """Exact zeros, and exact sums."""
+        g = np.maximum(g, 0.0)
+        if multipliers is not None:
+            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
+        return g / np.maximum(np.bincount(self.label, weights=g), 1e-300)[self.label]
 
 
 @lru_cache(maxsize=8)

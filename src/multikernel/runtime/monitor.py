@@ -30,7 +30,7 @@ class Problem(Protocol):
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Bounds on the optimum that ``weights`` and ``alpha`` prove."""
 
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """A feasible solution near the one given, which may come from a file."""
 
 
@@ -149,14 +149,14 @@ class Monitor:
         elapsed: float,
     ) -> None:
         """Take over the state of an earlier monitor of the same problem; what it had proved is proved again."""
-        settled = self.problem.settled
-        self.current = settled(*current)
+        repaired = self.problem.repaired
+        self.current = repaired(*current)
         self.history, self._elapsed = list(history), elapsed
         if best is None:
             return
-        self.best = settled(*best)
+        self.best = repaired(*best)
         if proof is not None and proof.shape == self.best[1].shape:
-            proof = settled(self.best[0], proof)[1]
+            proof = repaired(self.best[0], proof)[1]
             self.prove(self._judged(self.best[0], proof).dual, lambda: proof)
         self._keep(self.best, self._bounded(self._judged(*self.best)))
 

@@ -194,7 +194,7 @@ class Run:
                 monitor.stopped = self._reason()
                 if isinstance(end.reached, tuple) and end.reached[1] is not None:
                     with contextlib.suppress(OutOfTime):
-                        monitor(*problems[k].settled(*end.reached))
+                        monitor(*problems[k].repaired(*end.reached))
             self._finish(k)
 
         todo = [k for k in range(len(problems)) if k not in self._finished]

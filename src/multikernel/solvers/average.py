@@ -5,31 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.base import SVMProblem, scores_and_errors
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.svm.binary import CSVM, NuSVM
 from multikernel.svm.quadratic_program import KernelOperator, as_operator
 
 
-class OneKernelProblem:
-    """An SVM on a kernel whose weights are given.
-
-    Parameters
-    ----------
-    kernel : ndarray of shape (n, n) or kernel operator
-        The combined kernel.
-    inner : CSVM or NuSVM
-        The SVM's dual.
-    weights : ndarray of shape (F,)
-        Weights that made the kernel.
-    """
+class OneKernelProblem(SVMProblem):
+    """An SVM on a kernel, in memory or not, whose weights, shape (F,), are given."""
 
     def __init__(self, kernel: NDArray | KernelOperator, inner: CSVM | NuSVM, weights: NDArray):
-        self.operator = as_operator(kernel)
-        self.inner = inner
-        self.weights = weights
-        self._last: tuple[NDArray, NDArray] | None = None
+        super().__init__(inner)
+        self.operator, self.weights = as_operator(kernel), weights
 
     def start(self) -> tuple[NDArray, NDArray]:
         """The given weights, and a feasible alpha."""
@@ -39,35 +28,17 @@ class OneKernelProblem:
         """The weights that belong to ``alpha``: here those given."""
         return self.weights
 
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """A feasible alpha near ``alpha``, and its weights."""
         alpha = self.inner.repair(alpha)
         return self.weights_of(alpha), alpha
 
-    def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
-        """Primal and dual value of the SVM at ``alpha``."""
-        return self.inner.certificate(self._scores(alpha), alpha)
-
-    def intercept(self, weights: NDArray, alpha: NDArray) -> float:
-        """The bias with the least loss."""
-        return self.inner.intercept(self._scores(alpha))
-
-    def _scores(self, alpha: NDArray) -> NDArray:
-        """``K alpha``; the last one is remembered."""
-        if self._last is None or not np.array_equal(self._last[0], alpha):
-            self._last = np.array(alpha), self.operator.matvec(alpha)
-        return self._last[1]
+    def _scores_and_errors(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        return scores_and_errors(self.operator, alpha)
 
 
-def single_svm(
-    problem: OneKernelProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-) -> None:
-    """Solve the SVM, telling the monitor after each burst of the engine; the monitor has the result."""
-
+def single_svm(problem: OneKernelProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
+    """Solve the SVM, telling the monitor after each burst of the engine."""
     bursts = 0
 
     def watch(alpha: NDArray) -> bool:

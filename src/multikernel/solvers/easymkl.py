@@ -44,7 +44,8 @@ class HullProblem(OneKernelProblem):
     def certificate(self, weights: Vector, alpha: Vector) -> Certificate:
         """The value at ``alpha``, and a lower bound: those of the ν-SVM, which maximises, in other units."""
         found = super().certificate(weights, alpha)
-        return Certificate(-2.0 * self.n_samples**2 * found.dual, -2.0 * self.n_samples**2 * found.primal)
+        unit = 2.0 * self.n_samples**2
+        return Certificate(-unit * found.dual, -unit * found.primal, rounding=unit * found.rounding)
 
     def weights_of(self, alpha: Vector) -> Vector:
         """``γ'Y K_j Yγ``, scaled to sum to one; equal where the hulls meet in every kernel."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.gmkl import GeneralizedProblem
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 
 Vector = NDArray[np.float64]
 
@@ -32,12 +33,14 @@ LEAST_SCALE = 1e-3
 SMALLEST = 1e-3
 # Factors that are tried on the start, and how many times each.
 SCALE, SCALINGS = 4.0, 10
+# Relative gap below which rounding of the kernel decides, by the bytes of its numbers.
+FINEST = {4: 1e-7, 8: 1e-10}
 # Step lengths stay within these factors of the first one.
 SHORTEST, LONGEST = 1e-8, 1e8
 
 
 @dataclass
-class Point:
+class ParameterPoint:
     """Parameters with the SVM solved for them to a relative gap ``tol``."""
 
     d: Vector
@@ -47,11 +50,7 @@ class Point:
 
 
 def spectral_gradient(
-    problem: GeneralizedProblem,
-    monitor: Monitor,
-    start: tuple[Vector, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
+    problem: GeneralizedProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000
 ) -> None:
     """Minimise ``T(d)`` over d >= 0 along projected gradients with Barzilai-Borwein step lengths.
 
@@ -60,18 +59,8 @@ def spectral_gradient(
     last ten values; it is found by quadratic interpolation. SVMs are warm-started, and no more exact than the
     decrease that is predicted for the step deserves, which follows the projected gradient [JVV12]. M is diagonal
     [BZZ09]: small parameters take small steps. [JVV12] does without; where parameters end near zero that usually
-    takes several times as many iterations. The monitor has the result.
-
-    Parameters
-    ----------
-    problem : GeneralizedProblem
-        T, its gradient, and the projection.
-    monitor : Monitor
-        Judges each iteration.
-    start : (d, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of points judged, the first included; at least two.
+    takes several times as many iterations.
+    ``max_iter`` is the largest number of points judged, the first included; at least two.
     """
     here = (
         at_best_scale(problem) if start is None else solved(problem, problem.project(start[0]), start[1], FIRST_TOL)
@@ -129,7 +118,7 @@ def solve_gmkl(
         problem.release()
 
 
-def at_best_scale(problem: GeneralizedProblem) -> Point:
+def at_best_scale(problem: GeneralizedProblem) -> ParameterPoint:
     """The problem's start times a power of four: its own scale may be far from that of the kernels and penalty."""
     d, alpha = problem.start()
     best = solved(problem, d, alpha, FIRST_TOL)
@@ -152,20 +141,20 @@ def towards(problem: GeneralizedProblem, d: Vector, gradient: Vector, step: floa
     return direction * min(1.0, limit / max(float(direction.max()), 1e-300))
 
 
-def solved(problem: GeneralizedProblem, d: Vector, warm: NDArray, tol: float) -> Point:
+def solved(problem: GeneralizedProblem, d: Vector, warm: NDArray, tol: float) -> ParameterPoint:
     """The point at d."""
     value, alpha = problem.solve_inner(d, warm, tol)
-    return Point(d, alpha, value, tol)
+    return ParameterPoint(d, alpha, value, tol)
 
 
-def wanted_tol(here: Point, decrease: float, finest: float) -> float:
+def wanted_tol(here: ParameterPoint, decrease: float, finest: float) -> float:
     """Relative gap of SVMs that tells whether T decreased by about ``decrease``."""
     return float(np.clip(SHARE_OF_DECREASE * decrease / max(abs(here.value), 1e-300), finest, FIRST_TOL))
 
 
 def search(
-    problem: GeneralizedProblem, here: Point, direction: Vector, slope: float, largest: float, tol: float
-) -> Point | None:
+    problem: GeneralizedProblem, here: ParameterPoint, direction: Vector, slope: float, largest: float, tol: float
+) -> ParameterPoint | None:
     """A point ``here + fraction direction`` that is good enough; ``None`` if there is none."""
     fraction, warm = 1.0, here.alpha
     largest = min(largest, here.value + RISE * abs(here.value))
@@ -193,7 +182,3 @@ def spectral_step(change: Vector, turn: Vector, scale: Vector, last: float) -> f
     """``s·(s / scale) / s·y``; where T curves down a multiple of the last step, lest a width leaps to infinity."""
     curvature = float(change @ turn)
     return min(float(change @ (change / scale)) / curvature, 1e300) if curvature > 0.0 else GROWTH * last
-
-
-# Relative gap below which rounding of the kernel decides, by the bytes of its numbers.
-FINEST = {4: 1e-7, 8: 1e-10}

@@ -46,6 +46,7 @@ class _SVM:
     signs: Vector
     upper: Vector  # bound on |alpha|, shape (n,)
     shrinks = True  # whether multiples of a feasible alpha, by 0 to 1, are feasible
+    is_c_svm = False  # whether it is one C-SVM
 
     @property
     def n_samples(self) -> int:
@@ -101,6 +102,13 @@ class _SVM:
         if error is None:
             return total
         return total + float(np.abs(alpha) @ (error + self._unit_of_sum * np.abs(scores)))
+
+    def _dual(self, squared_norm: float, scores: Vector, alpha: Vector, error: Vector | None) -> float:
+        """The dual objective; of a feasible point near ``alpha``, and no larger than it is, if errors are given."""
+        dual = self.linear(alpha) - 0.5 * squared_norm
+        if error is None:
+            return dual
+        return dual - self.linear_error(alpha) - self.shortfall(alpha) * float((np.abs(scores) + error).max())
 
     def _losses(self, scores: Vector, margin: float, bias: float, error: Vector | None = None) -> float:
         """``Σ upper_i max(0, margin − signs_i (scores_i + bias))``, and what it may be off by."""
@@ -274,6 +282,8 @@ class CSVM(_SVM):
     0.0
     """
 
+    is_c_svm = True
+
     def __init__(
         self,
         signs: ArrayLike,
@@ -313,7 +323,7 @@ class CSVM(_SVM):
         """
         squared_norm = self._squared_norm(scores, alpha, error)
         primal = 0.5 * squared_norm + self.losses(scores, error)
-        dual = self.linear(alpha) - 0.5 * squared_norm
+        dual = self._dual(squared_norm, scores, alpha, error)
         margin = self.separation(scores, error)
         if margin > 0.0:
             separating = 0.5 * squared_norm / margin / margin
@@ -419,7 +429,8 @@ class NuSVM(_SVM):
     def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
         """Primal value with the best ρ and bias, and dual value; parameters as for the C-SVM."""
         squared_norm = self._squared_norm(scores, alpha, error)
-        return Certificate(primal=0.5 * squared_norm + self.losses(scores, error), dual=-0.5 * squared_norm)
+        primal = 0.5 * squared_norm + self.losses(scores, error)
+        return Certificate(primal, self._dual(squared_norm, scores, alpha, error))
 
     def losses(self, scores: Vector, error: Vector | None = None) -> float:
         """``Σ upper_i max(0, ρ − signs_i (scores_i + bias)) − νρ``, best ρ and bias, and what it may be off by."""

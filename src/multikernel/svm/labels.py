@@ -39,6 +39,8 @@ class LabelSVMs:
     array([1., 1.])
     """
 
+    is_c_svm = False
+
     def __init__(
         self,
         signs: ArrayLike,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import check
-from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -29,42 +28,26 @@ FEW = 6
 # Exponent of what it costs to take a kernel, beside what it costs to leave it out (measured: with 1
 # there are three times as many branches as with 0 to 1/4).
 TAKEN = 0.25
-# Precision of weights where a quadratic model is least, relative to its slopes, and steps of SMO for one weight.
-PRECISE, STEPS_A_WEIGHT = 1e-4, 100
 # Branches split in a round.
 ROUND = 64
 
 
 @dataclass(frozen=True)
 class Branch:
-    """Choices that have some kernels in common and leave out some others, and the least of J that is known of them.
-
-    Parameters
-    ----------
-    problem : MinMaxProblem
-        What J is.
-    inside, free : ndarray of int
-        Kernels that all choices have, and those to choose from, ascending.
-    bound : float
-        A lower bound on J at all its choices.
-    weights, alpha : ndarray
-        Weights of all kernels near the relaxed optimum of the branch, and the coefficients there.
-    gradient : ndarray of shape (len(free),)
-        Derivatives of J there, for the free kernels.
-    """
+    """Choices that have some kernels in common and leave out some others, and what is known of J there."""
 
     problem: Any
-    inside: Indices
-    free: Indices
-    bound: float
-    weights: Vector
-    alpha: NDArray
-    gradient: Vector
+    inside: Indices  # kernels that all choices have, ascending
+    free: Indices  # kernels to choose from, ascending
+    bound: float  # a lower bound on J at all its choices
+    weights: Vector  # of all kernels, near the relaxed optimum of the branch
+    alpha: NDArray  # the coefficients there
+    gradient: Vector  # derivatives of J there, for the free kernels
 
     @cached_property
     def curvature(self) -> NDArray:
         """Second derivatives of J at the weights, for the free kernels."""
-        return curvature(self.problem, self.weights, self.alpha, self.free, most_free=ROUGH_FREE)
+        return self.problem.curvature(self.weights, self.alpha, self.free, rough=True)
 
     def pivot(self) -> int:
         """Which of the free kernels to decide on next: the one that is missed most, by the quadratic model.
@@ -92,44 +75,13 @@ class Branch:
         rest = np.delete(np.arange(len(self.free)), pivot)
         gradient = self.gradient[rest] + change * self.curvature[rest, pivot]
         H = self.curvature[np.ix_(rest, rest)]
-        return least_point(H, gradient, self.weights[self.free[rest]], allowed)
-
-
-def least_point(H: NDArray, gradient: Vector, about: Vector, allowed: CappedSimplex) -> Vector:
-    """Where ``gradient·(h − g) + ½ (h − g)'H(h − g)`` is least over the set, g being ``about``, to some digits.
-
-    By SMO, which is for this set what it is for that of an SVM: one sum, and bounds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.solvers.cskl.branch_and_bound import least_point
-    >>> from multikernel.problems.weight_sets import CappedSimplex
-    >>> least_point(np.eye(3), np.array([-1.0, -0.25, 0.0]), np.full(3, 1 / 3), CappedSimplex(1.0)).round(6)
-    array([0.875, 0.125, 0.   ])
-    """
-    from multikernel.compiled.smo import pair_smo
-
-    F = len(about)
-    h = allowed.project(about)
-    diagonal = np.ascontiguousarray(H.diagonal())
-    slopes, index, H = gradient + H @ (h - about), np.arange(F), np.ascontiguousarray(H)
-    tau = 1e-9 * max(float(diagonal.max()), 1e-300)
-    eps = PRECISE * max(float(np.abs(slopes).max()), 1e-300)
-    data = H, index, H, np.ones(F, dtype=bool), diagonal, tau, np.zeros(F), np.ones(F)
-    pair_smo(*data, F, h, slopes, *np.empty((2, F)), eps, STEPS_A_WEIGHT * F)
-    return h
+        return allowed.roughly_least_point(H, gradient, self.weights[self.free[rest]])
 
 
 class Cuts:
     """The latest cuts: each bounds J at all choices of kernels.
 
-    Parameters
-    ----------
-    n_kernels, t : int
-        Kernels there are, and in a choice.
-    shrinks : bool
-        Whether multiples of an alpha count.
+    ``t`` kernels are in a choice; multiples of an alpha count if it ``shrinks``.
 
     Examples
     --------
@@ -167,10 +119,7 @@ class Cuts:
 class Branching:
     """Branches in order of their bounds: the least of them bounds J at all choices.
 
-    Parameters
-    ----------
-    search : object
-        Has the problem, its cuts, the relaxed solution and the best choice, and looks at choices.
+    ``search`` has the problem, its cuts, the relaxed solution and the best choice, and looks at choices.
     """
 
     def __init__(self, search: Any):
@@ -239,7 +188,7 @@ class Branching:
         """Look at a choice unless nothing is to be found there; True if it is time to stop."""
         g = np.zeros(self.problem.n_kernels)
         g[inside] = g[more] = 1.0
-        stop = not self.search.settled(g) and self.search.look(g)
+        stop = not self.search.is_known(g) and self.search.look(g)
         # rounding may have kept its SVM from its optimum: cuts since then may say more
         self.least_seen = min(self.least_seen, self.search.proved(g))
         return stop
@@ -286,7 +235,7 @@ class Branching:
             if value < self.search.enough or point == MOST_POINTS:
                 break  # weights between 0 and 1 reach a value that is no reason to rule it out
             weights = weights.copy()
-            weights[free] = least_point(H, branch.gradient, weights[free], CappedSimplex(float(count)))
+            weights[free] = CappedSimplex(float(count)).roughly_least_point(H, branch.gradient, weights[free])
         self._keep(branch)
         largest = np.argsort(-weights[free], kind="stable")[:count]
         return self._look(inside, free[largest]) or self.search.tick()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import CombinedKernel, WeightedSum
-from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.minmax import ROUGH_FREE, MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import one_blas_thread
-from multikernel.solvers.cskl.branch_and_bound import least_point
-from multikernel.solvers.cskl.reduced_gradient import CAPPED_SOLVERS
-from multikernel.solvers.mkl.newton import ROUGH_FREE, curvature
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.svm.quadratic_program import BoxProblem, KernelOperator
 from multikernel.svm.working_set import BoundedNewton
 
@@ -25,14 +25,7 @@ MOST_STEPS, FAST = 4, 0.5
 
 
 class CappedProblem(MinMaxProblem):
-    """``min J(g)`` over weights between 0 and 1 with a given sum t; what is known of J is handed from t to t.
-
-    Parameters
-    ----------
-    stack, inner, memory
-        As for :class:`~multikernel.problems.minmax.MinMaxProblem`.
-    weight_set : CappedSimplex
-    """
+    """``min J(g)`` over weights between 0 and 1 with a given sum t; what is known of J is handed from t to t."""
 
     def __init__(self, stack, inner, weight_set: CappedSimplex, memory: int):
         super().__init__(stack, inner, weight_set, memory)
@@ -40,8 +33,8 @@ class CappedProblem(MinMaxProblem):
 
     def take_over(self, earlier: MinMaxProblem) -> None:
         """The kernel and the scores that ``earlier`` asked for last, of the same stack; it then has them no more."""
-        self._last, self._kernel = earlier._last, earlier._kernel
-        earlier._last = earlier._kernel = None
+        self.scores.take_over(earlier.scores)
+        self._kernel, earlier._kernel = earlier._kernel, None
 
     def holds(self, weights: Vector) -> bool:
         """Whether ``weights`` are in the set, to rounding."""
@@ -50,9 +43,9 @@ class CappedProblem(MinMaxProblem):
 
 
 def solve_capped(
-    problem: CappedProblem, monitor: Monitor, start: tuple[NDArray, NDArray] | None, *, solver: str, max_iter: int
+    problem: CappedProblem, monitor: Monitor, start: Start, *, run: Callable[..., None], max_iter: int
 ) -> None:
-    """Run the solver of that name; ``start`` may be the solution for another sum of the weights."""
+    """Run a solver; ``start`` may be the solution for another sum of the weights."""
     if start is not None:
         weights, alpha = start[0], problem.inner.repair(start[1])
         if not problem.holds(weights):
@@ -61,7 +54,7 @@ def solve_capped(
                 return
         elif not monitor.history and monitor(weights, alpha):
             return  # nothing left to do: so it is along paths, and for a second fit to the same data
-    CAPPED_SOLVERS[solver](problem, monitor, start, max_iter=max_iter)
+    run(problem, monitor, start, max_iter=max_iter)
 
 
 def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[Vector, NDArray, bool]:
@@ -72,21 +65,8 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
     bound C, J(s·g) is nearly J(g) / s, which no parabola follows far. Where the sum changes by more than half the
     model is therefore that of J at ``s·g``, with gradient and curvature divided by s² and s³.
 
-    Parameters
-    ----------
-    problem : MinMaxProblem
-        With a :class:`~multikernel.problems.weight_sets.CappedSimplex`.
-    weights : ndarray of shape (F,)
-        Solution for another sum.
-    alpha : ndarray of shape (n,) or (n, T)
-        Its coefficients, feasible.
-
-    Returns
-    -------
-    weights, alpha : ndarray
-        In the set, and feasible.
-    settled : bool
-        Whether coefficients could follow: if not, many have come to a bound or left it, and it takes an SVM.
+    Returns weights in the set, feasible coefficients, and whether those could follow: if not, many have come to a
+    bound or left it, and it takes an SVM.
 
     Examples
     --------
@@ -109,13 +89,13 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
         return allowed.start(len(weights)), alpha, False
     chosen = np.arange(len(weights))
     kernel = _kernel_in_parts(problem, weights)
-    H = curvature(problem, weights, alpha, chosen, most_free=ROUGH_FREE, operator=kernel)
+    H = problem.curvature(weights, alpha, chosen, rough=True, kernel=kernel)
     gradient = -0.5 * problem.quadratic_forms(alpha)
     s = allowed.t / total
     if max(s, 1.0 / s) >= FAR:
-        target = least_point(H / s**3, gradient / s**2, s * weights, allowed)
+        target = allowed.roughly_least_point(H / s**3, gradient / s**2, s * weights)
     else:
-        target = least_point(H, gradient, weights, allowed)
+        target = allowed.roughly_least_point(H, gradient, weights)
     return target, *_followed(problem, target, alpha)
 
 
@@ -129,8 +109,8 @@ def follow(
     """
     best, least = None, np.inf
     for _ in range(MOST_STEPS):
-        weights, alpha, settled = continued(problem, weights, alpha)
-        if not settled:
+        weights, alpha, followed = continued(problem, weights, alpha)
+        if not followed:
             return weights, alpha
         if monitor(weights, alpha):
             return None
@@ -150,11 +130,9 @@ def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
     """
     kernel = _kernel_in_parts(problem, weights)
     scores = np.tensordot(weights, problem.scores(alpha), axes=1)
-    if alpha.ndim == 1:
-        return _newton_step(problem.inner.problem, kernel, scores, alpha)
-    svms = zip(problem.inner.svms, scores.T, alpha.T)
-    steps = [_newton_step(svm.problem, kernel, s, a) for svm, s, a in svms]
-    return np.column_stack([a for a, _ in steps]), all(settled for _, settled in steps)
+    columns = scores.reshape(len(scores), -1).T, alpha.reshape(len(alpha), -1).T
+    steps = [_newton_step(svm.problem, kernel, s, a) for svm, s, a in zip(problem.inner.svms, *columns)]
+    return np.column_stack([a for a, _ in steps]).reshape(alpha.shape), all(found for _, found in steps)
 
 
 def _kernel_in_parts(problem: MinMaxProblem, weights: Vector) -> KernelOperator:

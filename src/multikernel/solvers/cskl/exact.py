@@ -13,10 +13,9 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import OutOfTime, check, left, time_limit
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.cskl.branch_and_bound import Branching, Cut, Cuts
 from multikernel.solvers.mkl.newton import newton
-from multikernel.svm.binary import NuSVM
-from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.quadratic_program import DenseOperator
 from multikernel.svm.working_set import WorkingSet
 
@@ -46,10 +45,7 @@ NONE = np.zeros(0, dtype=np.intp)
 class SelectionProblem(MinMaxProblem):
     """``min J(g)`` over g in {0, 1}^F with t ones; bounds on the relaxation, weights in [0, 1], hold for it too.
 
-    Parameters
-    ----------
-    stack, inner, weight_set, memory
-        As for :class:`~multikernel.problems.minmax.MinMaxProblem`; the set is a capped simplex with a whole number t.
+    The set is a capped simplex with a whole number t.
     """
 
     def __init__(self, stack: Any, inner: Any, weight_set: CappedSimplex, memory: int):
@@ -60,7 +56,7 @@ class SelectionProblem(MinMaxProblem):
         """The first t kernels, and a feasible alpha."""
         return np.where(np.arange(self.n_kernels) < self.t, 1.0, 0.0), self.inner.start()
 
-    def settled(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """The t largest weights, and a feasible alpha near the one given."""
         return CappedSimplex(self.t).vertex(weights), self.inner.repair(alpha)
 
@@ -71,8 +67,7 @@ class SelectionProblem(MinMaxProblem):
     @property
     def shrinks(self) -> bool:
         """Whether ``s·alpha`` is feasible for 0 ≤ s ≤ 1: so it is for C-SVMs, not for ν-SVMs."""
-        one = self.inner.svms[0] if isinstance(self.inner, LabelSVMs) else self.inner
-        return not isinstance(one, NuSVM)
+        return all(svm.shrinks for svm in self.inner.svms)
 
     def bound(self, constant: float, form: float) -> float:
         """What a cut proves where its quadratic form is at most ``form``: a multiple of its alpha may prove more."""
@@ -100,7 +95,7 @@ class SelectionProblem(MinMaxProblem):
         near the right one.
         """
         kernel = self.kernel(weights)
-        if isinstance(self.inner, LabelSVMs) or not isinstance(kernel, np.ndarray):
+        if np.ndim(warm) == 2 or not isinstance(kernel, np.ndarray):
             return self.solve_inner(weights, warm, ROUGH)
         box, operator = self.inner.problem, DenseOperator(kernel)
         index = box.ordered(np.ones(len(warm), dtype=bool))
@@ -116,29 +111,15 @@ class SelectionProblem(MinMaxProblem):
 
 
 def exact_selection(
-    problem: SelectionProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
+    problem: SelectionProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000
 ) -> None:
     """The best t kernels: J is convex, and every alpha bounds it from below everywhere.
 
     1. The relaxation, its cuts, and its t largest weights. 2. Swaps of a chosen kernel for another one as long as J
     falls; swaps that a cut rules out cost nothing. 3. A proof: some kernels are taken and some left out, and the
     relaxation over the others bounds J at all choices that agree with that; branches that it does not rule out are
-    split, the one with the least bound first.
-
-    Parameters
-    ----------
-    problem : SelectionProblem
-        With a whole number t.
-    monitor : Monitor
-        Judges each iteration; has the result.
-    start : (weights, alpha), optional
-        Where to start; weights of another t are scaled.
-    max_iter : int
-        Largest number of rounds of 64 branches.
+    split, the one with the least bound first. Weights of another t to start from are scaled; ``max_iter`` is the
+    largest number of rounds of 64 branches.
     """
     if start is not None:
         start = problem.weight_set.weights(start[0]), start[1]
@@ -191,7 +172,7 @@ class _Search:
         """What cuts say of J at all choices of a branch."""
         return self.cuts.bound(inside, free, self.enough)
 
-    def settled(self, g: Vector) -> bool:
+    def is_known(self, g: Vector) -> bool:
         """Whether a choice was looked at, or a cut rules it out."""
         return self.key(g) in self.seen or self.bound(np.flatnonzero(g), NONE) >= self.enough
 
@@ -284,7 +265,7 @@ class _Search:
             self.best, self.alpha, self.value = g, alpha, value
         return self.monitor(g, alpha)
 
-    def relax(self, start: tuple[NDArray, NDArray] | None) -> bool:
+    def relax(self, start: Start) -> bool:
         """The relaxation: its bound, its cuts, and the choice of its t largest weights; then the given start."""
         chosen, root = CappedSimplex(self.problem.t), np.zeros(self.problem.n_kernels, dtype=np.int8)
         if root.tobytes() in self.known and self.monitor.best is not None:
@@ -313,7 +294,7 @@ class _Search:
             for i, j in self._exchanges():
                 g = self.best.copy()
                 g[i], g[j] = 0.0, 1.0
-                if self.settled(g):  # cuts have come since the exchanges were put in order
+                if self.is_known(g):  # cuts have come since the exchanges were put in order
                     continue
                 if self.try_out(g):
                     return True

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.inner_tolerance import InnerTolerance
+from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+
+# Share of the largest weight that a weight of zero gets at the start: it would stay zero.
+REVIVED = 1e-3
 
 
-def closed_form(
-    problem: MinMaxProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 500,
-) -> None:
+def closed_form(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 500) -> None:
     """Alternate the inner problem, weights fixed, with the best weights for its block norms [KBSZ11, eq. (26)].
 
     With ``w_j = g_j Σ_i alpha_i φ_j(x_i)`` the block norms are ``‖w_j‖ = g_j sqrt(q_j(alpha))``, and the weights that
     minimise ``Σ_j ‖w_j‖² / g_j`` over the set are known in closed form. Each step decreases the primal objective;
-    for p > 1 it converges to the optimum, the faster the larger p; for p = 1 it is slow. A weight that is zero would
-    stay zero, so zeros in ``start`` are replaced by something small. The monitor has the result.
-
-    Parameters
-    ----------
-    problem : MinMaxProblem
-        With a weight set that has closed-form weights.
-    monitor : Monitor
-        Judges each iteration.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of alternations.
+    for p > 1 it converges to the optimum, the faster the larger p; for p = 1 it is slow.
     """
     weights, alpha = problem.start() if start is None else start
     weights = np.where(weights > 0.0, weights, REVIVED * weights.max(initial=0.0))
@@ -47,7 +31,3 @@ def closed_form(
         # 2. weights, alpha fixed
         block_norms = weights * np.sqrt(problem.quadratic_forms(alpha))
         weights = problem.weight_set.weights(block_norms)
-
-
-# Share of the largest weight that a weight of zero gets at the start.
-REVIVED = 1e-3

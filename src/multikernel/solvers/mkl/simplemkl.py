@@ -1,17 +1,16 @@
-"""SimpleMKL: reduced gradient on the simplex of weights [RBCG08], and on one with caps [GMSB11]."""
+"""SimpleMKL: reduced gradient on the simplex of weights [RBCG08]; with another pivot on one with caps [GMSB11]."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.inner_tolerance import InnerTolerance
-from multikernel.solvers.mkl.newton import prove_alone
+from multikernel.solvers.common.outer_loop import InnerTolerance, Start, WeightPoint, evaluate
+from multikernel.solvers.mkl.newton import prove_by_one_alpha
 
 Vector = NDArray[np.float64]
 
@@ -19,68 +18,74 @@ Vector = NDArray[np.float64]
 MOST_TRIALS, FLAT = 12, 0.05
 
 
-@dataclass
-class Point:
-    """Weights with the value of J, the alpha of the SVM there, and the gradient −½ q(alpha)."""
-
-    weights: Vector
-    value: float
-    alpha: NDArray
-    gradient: Vector
-
-
-def largest_weight(weights: Vector, gradient: Vector) -> int:
-    """The pivot of [RBCG08]."""
-    return int(np.argmax(weights))
-
-
-def simplemkl(
+def descend(
     problem: MinMaxProblem,
     monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    pivot: Callable[[Vector, Vector], int] = largest_weight,
+    start: Start,
+    max_iter: int,
+    move: Callable[[WeightPoint, float], WeightPoint],
 ) -> None:
-    """Reduced gradient with the largest weight as pivot, longest steps while J falls, then a line search.
+    """Go from point to point by ``move``, which gets the tolerance of SVMs; it returns its point if none is better.
 
-    The steps are those of [RBCG08, algorithm 1]; the line search looks for a zero of the slope
-    ``−½ Σ_j D_j q_j(alpha)`` by false position, which needs fewer SVMs than comparing values of J.
-
-    Parameters
-    ----------
-    problem : MinMaxProblem
-        With weights in [0, 1] of a given sum: ``LpBall(1)``, or ``CappedSimplex(t)`` with a pivot that suits it.
-    monitor : Monitor
-        Judges each iteration; has the result.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of points judged, the first included; at least two.
-    pivot : callable
-        Weights and gradient to the weight that makes up for what the others do.
+    ``max_iter`` is the largest number of points judged, the first included; at least two.
     """
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
     point = evaluate(problem, weights, alpha, tol.value)
     for _ in range(max(max_iter - 1, 1)):
         if monitor(point.weights, point.alpha):
-            prove_alone(problem, monitor)
+            prove_by_one_alpha(problem, monitor)
             return
         if tol.value > tol.follow():
             point = evaluate(problem, point.weights, point.alpha, tol.value)
-        # 1. reduced gradient: what each weight gains from the pivot
-        chosen = pivot(point.weights, point.gradient)
-        direction = reduced_gradient(point.weights, point.gradient, chosen)
-        # 2. to the border of the simplex as long as J falls, 3. then the best point on the way
-        moved = descend(problem, point, direction, chosen, tol.value)
+        moved = move(point, tol.value)
         if moved is point:
             if not tol.tighten():
-                monitor.stopped = "rounding"
                 return
             moved = evaluate(problem, point.weights, point.alpha, tol.value)
         point = moved
     monitor(point.weights, point.alpha)
+
+
+def simplemkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
+    """Reduced gradient with the largest weight as pivot, longest steps while J falls, then a line search.
+
+    The steps are those of [RBCG08, algorithm 1]; the line search looks for a zero of the slope
+    ``−½ Σ_j D_j q_j(alpha)`` by false position, which needs fewer SVMs than comparing values of J.
+    """
+
+    def move(point: WeightPoint, tol: float) -> WeightPoint:
+        return reduced_step(point, int(np.argmax(point.weights)), tol)
+
+    descend(problem, monitor, start, max_iter, move)
+
+
+def capped_reduced_gradient(
+    problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000
+) -> None:
+    """Reduced gradients on the capped simplex with the most central weight as pivot [GMSB11, alg. 1 to 3].
+
+    As printed, algorithm 1 stops at once (it goes on while the change is *small*), algorithm 3 has a wrong sign,
+    and the weights are to minimise a function of an alpha that is held, which goes back and forth between choices of
+    t kernels. Here J is minimised with alpha solved anew at each trial, and the direction sums to zero.
+    """
+
+    def move(point: WeightPoint, tol: float) -> WeightPoint:
+        return reduced_step(point, central_weight(point.weights, point.gradient), tol)
+
+    descend(problem, monitor, start, max_iter, move)
+
+
+def central_weight(weights: Vector, gradient: Vector) -> int:
+    """The pivot of [GMSB11, alg. 2]: the weight nearest to one half.
+
+    Where no weight lies between its bounds, as at every choice of t kernels, the paper's pivot could not move. There
+    it is the weight at 1 that is worth least: all others gain from it, so that the direction stays in the set.
+    """
+    nearest = int(np.argmin(np.abs(weights - 0.5)))
+    if 0.0 < weights[nearest] < 1.0:
+        return nearest
+    return int(np.argmax(np.where(weights >= 1.0, gradient, -np.inf)))
 
 
 def reduced_gradient(weights: Vector, gradient: Vector, pivot: int) -> Vector:
@@ -102,23 +107,16 @@ def reduced_gradient(weights: Vector, gradient: Vector, pivot: int) -> Vector:
     return direction
 
 
-def evaluate(problem: MinMaxProblem, weights: Vector, warm: NDArray, tol: float) -> Point:
-    """J and its gradient at the weights."""
-    value, alpha = problem.solve_inner(weights, warm, tol)
-    return Point(weights, value, alpha, -0.5 * problem.quadratic_forms(alpha))
-
-
-def descend(problem: MinMaxProblem, point: Point, direction: Vector, pivot: int, tol: float) -> Point:
-    """The best point along the direction, which bends where a weight reaches a bound; ``point`` if none is better."""
+def reduced_step(point: WeightPoint, pivot: int, tol: float) -> WeightPoint:
+    """To the border of the set along the reduced gradient as long as J falls, bending there; then the best point."""
+    direction = reduced_gradient(point.weights, point.gradient, pivot)
     while True:
         longest, blocked = longest_step(point.weights, direction)
         if blocked < 0:
             return point
-        weights = point.weights + longest * direction
-        weights[blocked] = 0.0 if direction[blocked] < 0.0 else 1.0
-        end = evaluate(problem, np.clip(weights, 0.0, 1.0), point.alpha, tol)
+        end = border_point(point, direction, longest, blocked, tol)
         if not end.value < point.value or end.gradient @ direction > 0.0:
-            return line_search(problem, point, end, direction, longest, tol)
+            return exact_line_search(point, end, direction, longest, tol)
         point = end
         # the pivot takes over what the blocked weight would have given or taken
         if blocked == pivot:
@@ -139,9 +137,16 @@ def longest_step(weights: Vector, direction: Vector) -> tuple[float, int]:
     return float(steps[first]), int(moving[first])
 
 
-def line_search(
-    problem: MinMaxProblem, point: Point, end: Point, direction: Vector, longest: float, tol: float
-) -> Point:
+def border_point(point: WeightPoint, direction: Vector, longest: float, blocked: int, tol: float) -> WeightPoint:
+    """Where the direction leaves the set, exactly at the bound of the weight that is blocked."""
+    weights = point.weights + longest * direction
+    weights[blocked] = 0.0 if direction[blocked] < 0.0 else 1.0
+    return evaluate(point.problem, np.clip(weights, 0.0, 1.0), point.alpha, tol)
+
+
+def exact_line_search(
+    point: WeightPoint, end: WeightPoint, direction: Vector, longest: float, tol: float
+) -> WeightPoint:
     """Root of the slope of J between ``point`` (negative) and ``end`` (positive), by the Illinois rule.
 
     Where a trial leaves more than half of the interval, the next halves it: slopes can differ by many orders of
@@ -157,7 +162,7 @@ def line_search(
     for _ in range(MOST_TRIALS):
         width = high - low
         t = low + width * (0.5 if halve else slope_low / (slope_low - slope_high))
-        trial = evaluate(problem, np.clip(point.weights + t * direction, 0.0, 1.0), best.alpha, tol)
+        trial = evaluate(point.problem, np.clip(point.weights + t * direction, 0.0, 1.0), best.alpha, tol)
         if trial.value < best.value:
             best = trial
         slope = float(trial.gradient @ direction)

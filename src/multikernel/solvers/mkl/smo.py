@@ -12,6 +12,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.newton import newton
 from multikernel.svm.binary import CSVM
@@ -31,13 +32,7 @@ FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1
 ENTRIES_AT_ONCE = 10**8
 
 
-def smo_mkl(
-    problem: MinMaxProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-) -> None:
+def smo_mkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
     """Coordinate ascent on the dual of ℓp-norm MKL, two variables at a time (one without a bias) [VSTV10].
 
     The dual of ``min over {g ≥ 0, ‖g‖_p ≤ 1} of J(g)`` is, with s = p / (p − 1),
@@ -64,34 +59,8 @@ def smo_mkl(
     The nearer p is to 1, the nearer the dual is to one with kinks, and the more steps it takes; for p = 1 coordinate
     ascent does not work at all. As any SMO it also creeps on kernels of low rank with a huge C: where twenty bursts
     do not halve the gap, :func:`~multikernel.solvers.mkl.newton.newton` (beyond a hundred kernels
-    :func:`~multikernel.solvers.mkl.closed_form.closed_form`) finishes. The monitor has the result.
-
-    Parameters
-    ----------
-    problem : MinMaxProblem
-        With a C-SVM inside and an ℓp ball of weights, p > 1; from p = 1e6 on it is one SVM.
-    monitor : Monitor
-        Judges each burst.
-    start : (weights, alpha), optional
-        Where to start; only alpha matters.
-    max_iter : int
-        Largest number of bursts, those of a finishing solver included.
-
-    Examples
-    --------
-    >>> from multikernel.datasets import make_kernel_problem
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.svm import CSVM
-    >>> from multikernel.problems.minmax import MinMaxProblem
-    >>> from multikernel.runtime.monitor import Monitor
-    >>> from multikernel.solvers.mkl.smo import smo_mkl
-    >>> from multikernel.problems.weight_sets import LpBall
-    >>> planted = make_kernel_problem(p=2.0, random_state=0)
-    >>> problem = MinMaxProblem(DenseStack(planted.K), CSVM(planted.y, planted.C), LpBall(2.0), memory=1 << 30)
-    >>> monitor = Monitor(problem, tol=1e-6)
-    >>> smo_mkl(problem, monitor)
-    >>> bool(abs(monitor.result().certificate.primal - planted.objective) < 1e-5 * planted.objective)
-    True
+    :func:`~multikernel.solvers.mkl.closed_form.closed_form`) finishes.
+    ``max_iter`` is the largest number of bursts, those of a finishing solver included; from p = 1e6 on it is one SVM.
     """
     weight_set = _checked(problem)
     weights, alpha = problem.start() if start is None else start

@@ -46,7 +46,7 @@ def final_labels(
     with contextlib.suppress(OutOfTime):
         final.result = _solved_again(problem, result, tol)
         weights, alpha = final.result.weights, final.result.alpha
-        final.objectives = problem.label_certificates(weights, alpha)[0]
+        final.objectives = problem.label_bounds(weights, alpha)[0]
         if isinstance(problem, WorstLabelProblem):
             final.label_weights = problem.label_weights(alpha, problem.contenders(weights, alpha))
         if folds is not None and criterion is not None:
@@ -72,7 +72,7 @@ def left_out_scores(
     One kernel is in memory at a time, that of the fold's training samples. Shape (n, M).
     """
     out, combination = np.zeros(alpha.shape), WeightedSum(weights)
-    problem.forget_kernel()
+    problem.release()
     for train, test in folds:
         stack, svms = problem.stack, _on_some(problem.inner, train)
         inside = one_kernel(stack.take(train, train), combination, problem.memory)

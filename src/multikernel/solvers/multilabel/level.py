@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.cutting_planes import CuttingPlaneModel
-from multikernel.problems.multilabel import WorstLabelProblem, without_smallest
+from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import SAME_GAP, Monitor
-from multikernel.solvers.common.inner_tolerance import InnerTolerance
+from multikernel.solvers.common.outer_loop import InnerTolerance, Start
 
 Vector = NDArray[np.float64]
 
@@ -34,11 +34,6 @@ TRIMMED = 0.02
 class LabelCuts(CuttingPlaneModel):
     """Cuts of any label bound the worst label's optimum from below: ``max_k J_k(p) ≥ linear − ½ p·q``.
 
-    Parameters
-    ----------
-    n_kernels : int
-        Number of weights F.
-
     Examples
     --------
     >>> import numpy as np
@@ -51,7 +46,7 @@ class LabelCuts(CuttingPlaneModel):
     """
 
     def __init__(self, n_kernels: int):
-        super().__init__(n_kernels, 1.0, "lp")
+        super().__init__(n_kernels, 1.0)
         self.owners: list[int] = []
 
     def add_of(self, label: int, constant: float, q: NDArray, alpha: NDArray | None = None) -> None:
@@ -86,13 +81,24 @@ class LabelCuts(CuttingPlaneModel):
         self.multipliers = self.multipliers[chosen]
 
 
+def without_smallest(weights: Vector, share: float) -> Vector:
+    """Weights on the simplex without the smallest that make up at most ``share`` of it, the others scaled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.solvers.multilabel.level import without_smallest
+    >>> without_smallest(np.array([0.5, 0.04, 0.46]), 0.05).round(2)
+    array([0.52, 0.  , 0.48])
+    """
+    order = np.argsort(weights, kind="stable")
+    kept = np.array(weights)
+    kept[order[np.cumsum(weights[order]) <= share]] = 0.0
+    return kept / kept.sum()
+
+
 def label_level(
-    problem: WorstLabelProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    level: float = 0.5,
+    problem: WorstLabelProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, level: float = 0.5
 ) -> None:
     """The level method for the worst label: a cut costs one label's SVM, not those of all [XJKL09].
 
@@ -102,17 +108,7 @@ def label_level(
     to be the objective. Only once that is close to the lower bound are all labels looked at that can be the worst:
     this may add cuts of others, and the search goes on.
 
-    Parameters
-    ----------
-    problem : WorstLabelProblem
-    monitor : Monitor
-        Judges points where the objective is known; has the result.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of points.
-    level : float
-        Between 0, the lower bound, and 1, the upper bound.
+    ``level`` is between 0, the lower bound, and 1, the upper bound; ``max_iter`` is the largest number of points.
     """
     weights, alpha = problem.start() if start is None else start
     search = _Search(problem, monitor, weights, alpha, level)
@@ -167,15 +163,16 @@ class _Search:
             self.best, self.hoped = self.monitor.best[0], self.monitor.certificate.primal
             best, hoped = kept.get("best", np.zeros(0)), kept.get("hoped", np.zeros(0))
             if best.shape == self.best.shape and hoped.shape == ():
-                self.best, self.hoped = self.problem.settled(best, self.alpha)[0], float(hoped)
+                self.best, self.hoped = self.problem.repaired(best, self.alpha)[0], float(hoped)
             self._bound()
 
     def _prove(self, rows: Sequence[int]) -> Iterator[tuple[float, Vector, Vector]]:
         """What the alphas of cuts prove of their labels, in one pass over the kernels."""
-        svms = [self.problem.inner.svms[self.cuts.owners[r]] for r in rows]
-        alphas = [svm.repair(np.asarray(self.cuts.alphas[r])) for svm, r in zip(svms, rows)]
-        for svm, alpha, q in zip(svms, alphas, self.problem.stack.quadratic_forms(np.column_stack(alphas)).T):
-            yield svm.linear(alpha), np.maximum(q, 0.0), alpha
+        owners = np.array([self.cuts.owners[r] for r in rows])
+        svms = [self.problem.inner.svms[k] for k in owners]
+        alphas = np.column_stack([svm.repair(np.asarray(self.cuts.alphas[r])) for svm, r in zip(svms, rows)])
+        constants, forms = self.problem.cuts_of(owners, alphas)
+        yield from zip(constants, forms.T, alphas.T)
 
     def _kept(self) -> dict[str, NDArray]:
         kept = {"owners": np.array(self.cuts.owners, float), **self.cuts.kept()}
@@ -243,16 +240,15 @@ class _Search:
         problem, weights = self.problem, self.weights
         column, linear, forms = problem.solve_label(k, problem.kernel(weights), self.alpha[:, k], self.tol.value)
         self.alpha[:, k] = column
-        problem.remember(k, column, forms)
         self.cuts.add_of(k, linear, forms, column if self.monitor.resumable else None)
         self.svms += 1
         self.monitor.save(weights, self.alpha)
         return linear - 0.5 * float(weights @ forms)
 
     def _add_cuts(self, labels: NDArray[np.intp]) -> None:
-        for k, q in zip(labels, self.problem.label_forms(self.alpha, labels).T):
-            kept = self.alpha[:, k] if self.monitor.resumable else None
-            self.cuts.add_of(int(k), self.problem.inner.svms[k].linear(self.alpha[:, k]), q, kept)
+        constants, forms = self.problem.cuts(self.alpha, labels)
+        for k, constant, q in zip(labels, constants, forms.T):
+            self.cuts.add_of(int(k), constant, q, self.alpha[:, k] if self.monitor.resumable else None)
 
     def _bound(self) -> None:
         self.monitor.prove(self.cuts.solve()[1])

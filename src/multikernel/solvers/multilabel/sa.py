@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from multikernel.problems.multilabel import MovingKernel, WorstLabelProblem
+from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.inner_tolerance import InnerTolerance
-from multikernel.solvers.multilabel.level import LabelCuts
+from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+from multikernel.solvers.multilabel.level import LabelCuts, without_smallest
+from multikernel.svm.quadratic_program import KernelOperator
 
 Vector = NDArray[np.float64]
 
@@ -30,6 +31,28 @@ FIRST_CHECK, GROWTH = 0.25, 2.0
 GLANCES, PAUSE, HOPEFUL = 0.1, 0.3, 0.7
 # Relative difference of averages a pass over the labels apart at which the paper ends.
 SETTLED = 0.01
+
+
+class MovingKernel:
+    """The kernel of weights that move a little at a time, made anew only when they have moved far enough.
+
+    Making it costs F n² operations, as much as several SVMs. An alpha that is optimal on a kernel that is ε away
+    still gives an exact cut, whose value is within O(ε²) of the optimum. ``refresh`` is the ℓ1 distance of weights
+    from which the kernel is made anew; 0 does it every time. The smallest weights, a tenth of it together, are left
+    out.
+    """
+
+    def __init__(self, problem: WorstLabelProblem, refresh: float):
+        self.problem, self.refresh = problem, refresh
+        self.weights: Vector | None = None
+        self.made = 0
+
+    def at(self, weights: Vector) -> NDArray | KernelOperator:
+        """The kernel of these weights, or of the last ones if they are near."""
+        if self.weights is None or float(np.abs(weights - self.weights).sum()) > self.refresh:
+            self.weights = without_smallest(weights, 0.1 * self.refresh)
+            self.made += 1
+        return self.problem.kernel(self.weights)
 
 
 def smoothed(gamma: Vector, delta: float) -> Vector:
@@ -53,11 +76,7 @@ def paper_estimates(j: int, gamma: Vector, chances: Vector, value: float, forms:
 class LabelTable:
     """The last cut of each label: ``linear_k − ½ p·q_k`` bounds J_k(p) from below, with equality where it was made.
 
-    Parameters
-    ----------
-    linear : ndarray of shape (M,)
-    forms : ndarray of shape (F, M)
-        Quadratic forms.
+    ``linear`` has shape (M,), ``forms`` (F, M).
     """
 
     def __init__(self, linear: Vector, forms: NDArray):
@@ -93,14 +112,8 @@ class Simplex:
     and at most 2 boldness / (their range). Where the point has concentrated on few entries the variance is far
     smaller than the squared range, and steps are as much longer.
 
-    Parameters
-    ----------
-    point : ndarray of shape (N,)
-        Where to start; zeros get something small.
-    step : float, optional
-        A constant step instead.
-    boldness : float
-        Factor of the step: the noisier the gradients, the smaller.
+    Zeros to start from get something small. ``step`` is a constant step instead; the noisier the gradients, the
+    smaller ``boldness`` should be.
     """
 
     def __init__(self, point: Vector, step: float | None = None, *, boldness: float = 1.0):
@@ -132,14 +145,7 @@ def normalised(logs: Vector) -> Vector:
 class Walk:
     """The points that move, p and γ, and the average of p; a run that is resumed goes on where they were.
 
-    Parameters
-    ----------
-    problem : WorstLabelProblem
-    monitor : Monitor
-    weights : ndarray of shape (F,)
-        Where p starts.
-    **steps : dict
-        Of both :class:`Simplex`.
+    p starts at ``weights``; ``steps`` are those of both :class:`Simplex`.
     """
 
     def __init__(self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, **steps: Any):
@@ -163,7 +169,7 @@ class Walk:
 def label_sa(
     problem: WorstLabelProblem,
     monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
+    start: Start = None,
     *,
     max_iter: int = 5000,
     eta: float | None = None,
@@ -183,25 +189,9 @@ def label_sa(
     iterations apart as there are labels. Such a solution is judged once, and has a gap like any other, which is
     usually far above ``tol``.
 
-    Parameters
-    ----------
-    problem : WorstLabelProblem
-    monitor : Monitor
-        Judges averages; has the result.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of SVMs, those of the judged averages not counted.
-    eta : float, optional
-        Constant step of both variables, as in the paper; by default steps are scale-free.
-    delta : float
-        Smoothing of the distribution that labels are sampled from, from 0 to 1. At 0 a label may never be seen.
-    refresh : float
-        See :class:`~multikernel.problems.multilabel.MovingKernel`.
-    stop : {"gap", "change"}
-        Whether to stop at a certified gap, or when averages settle.
-    random_state : int or RandomState, optional
-        Source of the labels.
+    ``max_iter`` is the largest number of SVMs, those of the judged averages not counted; ``eta`` a constant step of
+    both variables, as in the paper; ``delta`` the share of labels sampled uniformly, from 0, at which a label may
+    never be seen, to 1; ``refresh`` is that of :class:`MovingKernel`.
     """
     if stop not in ("gap", "change"):
         raise ValueError(f'stop={stop!r} is not known: use "gap", or "change" for the rule of the paper.')
@@ -240,7 +230,7 @@ def label_sa(
 def label_sa_vr(
     problem: WorstLabelProblem,
     monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
+    start: Start = None,
     *,
     max_iter: int = 5000,
     delta: float = DELTA,
@@ -253,11 +243,7 @@ def label_sa_vr(
     gradients from all labels (see :class:`LabelTable`). Averages are weighted by the number of the iteration. The
     cuts that the SVMs made are also kept for the lower bound, which is that of their model; an average at which their
     model is too far above that bound cannot be good enough, and is not judged unless it is time.
-
-    Parameters
-    ----------
-    problem, monitor, start, max_iter, delta, refresh, random_state
-        As for :func:`label_sa`.
+    Parameters are those of :func:`label_sa`.
     """
     weights, alpha = problem.start() if start is None else start
     rng = check_random_state(random_state)
@@ -268,7 +254,7 @@ def label_sa_vr(
     labels = np.arange(problem.n_labels)
     if not walk.done:
         alpha = problem.solve_labels(p.point, alpha, labels, np.full(len(labels), max(tol.value, 1e-2)))
-    table = LabelTable(problem.inner.linear(alpha), problem.label_forms(alpha))
+    table = LabelTable(*problem.cuts(alpha))
     for j in labels[: problem.n_labels * (walk.done > 0)]:
         cuts.add_of(j, table.linear[j], table.forms[:, j])
     checks = check_times(problem.n_labels, max_iter)
@@ -278,7 +264,6 @@ def label_sa_vr(
         chances = smoothed(gamma.point, delta)
         j = int(rng.choice(problem.n_labels, p=chances))
         alpha[:, j], linear, forms = problem.solve_label(j, kernel.at(p.point), alpha[:, j], tol.value)
-        problem.remember(j, alpha[:, j], forms)
         cuts.add_of(j, linear, forms)
         # 3. averages of the points where gradients were taken
         mean += (p.point - mean) * (2.0 / (t + 1))

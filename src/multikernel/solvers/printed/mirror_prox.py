@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.inner_tolerance import InnerTolerance
+from multikernel.solvers.common.outer_loop import InnerTolerance, Start
 from multikernel.solvers.multilabel.level import LabelCuts
 from multikernel.solvers.multilabel.sa import normalised
 
@@ -20,11 +20,7 @@ GROWTH = 1.3
 
 
 def label_mirror_prox(
-    problem: WorstLabelProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
+    problem: WorstLabelProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000
 ) -> None:
     """Extragradient steps in the weights of kernels and labels, with exact gradients [BJJ10, eq. (6) and eq. (7)].
 
@@ -34,17 +30,7 @@ def label_mirror_prox(
 
     which is all that the proof of its O(1/T) rate needs; it is tried with a longer η next, and else again with a
     shorter one. The points z are judged, whose SVMs are solved in any case, and now and then the averages of w,
-    weighted by η, which the rate is proved for.
-
-    Parameters
-    ----------
-    problem : WorstLabelProblem
-    monitor : Monitor
-        Judges points and averages; has the result.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of steps, the rejected ones included.
+    weighted by η, which the rate is proved for. ``max_iter`` counts the rejected steps, too.
     """
     weights, alpha = problem.start() if start is None else start
     labels, F = np.arange(problem.n_labels), problem.n_kernels
@@ -56,7 +42,7 @@ def label_mirror_prox(
         nonlocal alpha
         p, gamma = point[:F], point[F:]
         alpha = problem.solve_labels(p, alpha, labels, np.full(len(labels), tol.value))
-        linear, forms = problem.inner.linear(alpha), problem.label_forms(alpha)
+        linear, forms = problem.cuts(alpha)
         for k in np.flatnonzero(gamma >= 1e-3 / len(labels)):
             cuts.add_of(int(k), linear[k], forms[:, k])
         return np.concatenate([-0.5 * (forms @ gamma), 0.5 * (p @ forms) - linear])

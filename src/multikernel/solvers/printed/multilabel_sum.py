@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.inner_tolerance import InnerTolerance
+from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+
+# Length of the first move of the weights.
+FIRST_MOVE = 0.2
 
 
 def subgradient(
-    problem: MinMaxProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    eta: float | None = None,
+    problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, eta: float | None = None
 ) -> None:
     """Projected steps against the gradient ``−½ q(alpha)``, every label's SVM solved in each [BJJ10, sect. 2].
 
     It is what the paper compares with, and is here for that: other solvers of the same problem need far fewer SVMs.
 
-    Parameters
-    ----------
-    problem : MinMaxProblem
-        With a weight set that has a projection.
-    monitor : Monitor
-        Judges each iteration; has the result.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of steps.
-    eta : float, optional
-        Constant step; by default step t moves the weights by ``0.2 / sqrt(t)`` before they are projected.
+    Step t moves the weights by ``0.2 / sqrt(t)`` before they are projected, unless there is a constant step ``eta``.
     """
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
@@ -50,7 +36,3 @@ def subgradient(
         step = 0.5 * eta if eta is not None else FIRST_MOVE / (np.sqrt(t) * max(length, 1e-300))
         weights = problem.weight_set.project(weights + step * descent)
         weights = weights / weights.sum() if weights.sum() > 0.0 else problem.weight_set.start(problem.n_kernels)
-
-
-# Length of the first move of the weights.
-FIRST_MOVE = 0.2

@@ -56,7 +56,7 @@ def smooth_newton(
         )
     dual = SmoothDual(problem, monitor)
     begin = problem.start() if start is None else start
-    newton(dual, monitor, begin, max_iter=max_iter, second_derivatives=dual.second_derivatives)  # type: ignore[arg-type]
+    newton(dual, monitor, begin, max_iter=max_iter)  # type: ignore[arg-type]
 
 
 def affordable(problem: SmoothProblem) -> bool:
@@ -138,8 +138,8 @@ class SmoothDual:
         """``‖θ_j‖² / lam`` of the dual point that belongs to ``alpha``, shape (F,)."""
         return self.problem.squares(self._point(alpha).dual) / self.problem.lam
 
-    def second_derivatives(
-        self, problem: Any, weights: NDArray, alpha: NDArray, chosen: NDArray[np.intp], **limits: Any
+    def curvature(
+        self, weights: NDArray, alpha: NDArray, chosen: NDArray[np.intp], **limits: Any
     ) -> NDArray[np.float64]:
         """Second derivatives of J for the chosen kernels; ``limits`` are for SVMs, whose J is not smooth."""
         scores = self.problem.stack.take(kernels=chosen).apply(alpha)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.vskl import GroupPoint, VSKLProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.inner_tolerance import InnerTolerance
+from multikernel.solvers.common.outer_loop import InnerTolerance, Start
 
 Vector = NDArray[np.float64]
 
@@ -17,13 +17,7 @@ LONGER, SHORTER, MOST_FAILURES = 1.6, 0.4, 30
 LEAST_SHARE = 1e-3
 
 
-def mirror_descent(
-    problem: VSKLProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-) -> None:
+def mirror_descent(problem: VSKLProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
     """Multiply shares by exponentials of the gradient, and scale them to sum to one in each group [NDRBBR09].
 
     With the balance γ of the groups eliminated, ``J(λ) = max over alpha of linear − ½ (Σ_groups sqrt(Σ_k λ_k q_k))²``
@@ -35,17 +29,7 @@ def mirror_descent(
     that need a bound on the gradient. Here a step counts as good if J is below this model, which holds for all η up
     to an unknown constant; it is then made longer, and shorter otherwise. Nothing depends on the kernels' scale.
     Shares only tend to zero, and near the optimum ever more slowly: for exact answers see
-    :func:`~multikernel.solvers.vskl.newton.group_newton`. The monitor has the result.
-
-    Parameters
-    ----------
-    problem : VSKLProblem
-    monitor : Monitor
-        Judges each iteration.
-    start : (weights, alpha), optional
-        Where to start.
-    max_iter : int
-        Largest number of steps, the rejected ones included.
+    :func:`~multikernel.solvers.vskl.newton.group_newton`. ``max_iter`` counts the rejected steps, too.
     """
     weights, alpha = problem.start() if start is None else start
     shares, balance = problem.split(weights)
@@ -61,7 +45,6 @@ def mirror_descent(
         point, step, good = mirror_move(problem, point, step, tol.value)
         failures = 0 if good else failures + 1
         if failures > MOST_FAILURES and not tol.tighten():
-            monitor.stopped = "rounding"
             return
 
 
@@ -71,7 +54,7 @@ def mirror_move(problem: VSKLProblem, point: GroupPoint, step: float, tol: float
     With ``step = 0`` the length is such that shares change by a factor of e at most.
     """
     # 1. gradient
-    gradient = -0.5 * point.q / problem.groups.spread(point.balance)
+    gradient = problem.gradient(point)
     step = step or 1.0 / max(float(np.abs(gradient).max()), 1e-300)
     # 2. the minimum of the model, and J there
     shares, model = mirror_step(problem, point, gradient, step)

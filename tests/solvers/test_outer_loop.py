@@ -8,7 +8,7 @@ from multikernel.gram import DenseStack, LowRankStack
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common import subsample as rehearsal
+from multikernel.solvers.common import outer_loop
 from multikernel.solvers.mkl.newton import newton
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
@@ -26,22 +26,22 @@ def stack_of(features):
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0])
-def test_a_rehearsal_saves_iterations_and_changes_no_optimum(data, p, monkeypatch):
+def test_a_start_from_a_sample_saves_iterations_and_changes_no_optimum(data, p, monkeypatch):
     features, signs = data
     results = []
     for large in (10**9, 500):
-        monkeypatch.setattr(rehearsal, "LARGE", large)
-        monkeypatch.setattr(rehearsal, "FEWEST", 400)
+        monkeypatch.setattr(outer_loop, "LARGE", large)
+        monkeypatch.setattr(outer_loop, "FEWEST", 400)
         problem = MinMaxProblem(stack_of(features), CSVM(signs, 10.0), LpBall(p), memory=1 << 30)
         monitor = Monitor(problem, tol=1e-5)
         newton(problem, monitor)
         results.append(monitor.result())
-    plain, rehearsed = results
+    plain, sampled = results
     assert plain.converged
-    assert rehearsed.converged
-    assert_allclose(plain.certificate.primal, rehearsed.certificate.primal, rtol=2e-5)
-    assert rehearsed.history[0]["gap"] < 0.5 * plain.history[0]["gap"]
-    assert rehearsed.n_iter <= plain.n_iter
+    assert sampled.converged
+    assert_allclose(plain.certificate.primal, sampled.certificate.primal, rtol=2e-5)
+    assert sampled.history[0]["gap"] < 0.5 * plain.history[0]["gap"]
+    assert sampled.n_iter <= plain.n_iter
 
 
 @pytest.mark.parametrize("inner", [CSVM, NuSVM])
@@ -55,7 +55,7 @@ def test_a_sample_of_an_svm_stands_for_each_class(data, inner):
     assert svm.n_samples == 600
 
 
-def test_too_small_a_class_leaves_nothing_to_rehearse(data):
+def test_too_small_a_class_leaves_nothing_to_start_from(data):
     features, signs = data
     rare = np.where(np.arange(600) < 30, 1.0, -1.0)
     labels = LabelSVMs(np.column_stack([signs, rare]))

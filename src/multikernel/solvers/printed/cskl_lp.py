@@ -1,0 +1,55 @@
+"""CSKL with directions that solve a linear program, the second method of [GMSB11]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start, WeightPoint
+from multikernel.solvers.mkl.simplemkl import border_point, descend, exact_line_search, longest_step
+
+Vector = NDArray[np.float64]
+
+
+def lp_direction(
+    problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, away: bool = True
+) -> None:
+    """Directions by a linear program, each followed by a line search [GMSB11, eq. (4.21), its bounds in order].
+
+    The program ``min φ·D, Σ D = 0, −γ ≤ D ≤ 1 − γ`` is solved by the t kernels with the smallest φ, less γ. Alone
+    it converges like one over the number of iterations, because every direction shrinks all weights that are
+    not chosen. ``away`` therefore starts from the *worst* choice with the same zeros and ones as γ, not from γ:
+    weights then move from where they are worth least to where they are worth most, and convergence is much faster.
+    """
+    allowed = CappedSimplex(float(problem.weight_set.total or 1.0))
+
+    def move(point: WeightPoint, tol: float) -> WeightPoint:
+        best = allowed.vertex(-point.gradient)
+        moved = _along(point, best - worst_choice(point.weights, point.gradient), tol) if away else point
+        return _along(point, best - point.weights, tol) if moved is point else moved
+
+    descend(problem, monitor, start, max_iter, move)
+
+
+def _along(point: WeightPoint, direction: Vector, tol: float) -> WeightPoint:
+    """The best point on the way to the border of the set; ``point`` if none is better."""
+    # exactly zero in sum: a residue of two choices that are the same to rounding would go a long way
+    direction[np.argmax(np.abs(direction))] -= direction.sum()
+    longest, blocked = longest_step(point.weights, direction)
+    if blocked < 0 or not point.gradient @ direction < 0.0:
+        return point
+    end = border_point(point, direction, longest, blocked, tol)
+    return exact_line_search(point, end, direction, longest, tol)
+
+
+def worst_choice(weights: Vector, gradient: Vector) -> Vector:
+    """Weights with the same sum, zeros and ones, and the largest ``gradient · g``."""
+    worst = np.where(weights >= 1.0, 1.0, 0.0)
+    between = np.flatnonzero((weights > 0.0) & (weights < 1.0))
+    rest = float(weights[between].sum())
+    if len(between) and rest > 0.0:
+        worst[between] = CappedSimplex(min(rest, len(between))).vertex(gradient[between])
+    return worst
