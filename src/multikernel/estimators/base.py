@@ -80,6 +80,10 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         Maximum number of iterations of the solver, per problem.
     max_time : float, optional
         Time limit for the whole fit, in seconds.
+    missing : {"raise", "mask"}
+        What to do about samples that lack a view, all columns of which are NaN for them (precomputed: the whole row
+        and column of its kernels). "mask": its kernels are zero for them, and their other features are multiplied by
+        √(F / kernels present).
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB"; kernels that exceed it are computed on the fly.
     random_state : int, RandomState or None
@@ -96,6 +100,8 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     weights_ : ndarray of shape (F,)
         Kernel weights.
     kernel_names_ : ndarray of shape (F,)
+    n_missing_ : dict
+        Training samples without it, by view.
     n_kernels_ : int
         Number of kernels with a weight above 1e-8 of the largest, in any task.
     dual_coef_ : ndarray of shape (T, n_support)
@@ -117,6 +123,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     _: KW_ONLY
     normalize: Any = None
     psd: str = "raise"
+    missing: str = "raise"
     tol: float = 1e-3
     max_iter: int = 1000
     max_time: float | None = None

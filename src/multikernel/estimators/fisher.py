@@ -348,7 +348,7 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
     def _fold(self, X: Any, y: Any, weight: Any, train: NDArray, test: NDArray) -> tuple[TrainingData, Score]:
         from sklearn.metrics import check_scoring  # slow to import
 
-        names = ("kernels", "normalize", "class_weight", "psd", "memory", "tol", "max_iter", "solver")
+        names = ("kernels", "normalize", "class_weight", "psd", "missing", "memory", "tol", "max_iter", "solver")
         model = MKFDAClassifier(**{name: getattr(self, name) for name in names})
         X_train, y_train, weight, X_test, y_test = cut_fold(model, X, y, weight, train, test)
         data = model._validate(X_train, y_train, weight)

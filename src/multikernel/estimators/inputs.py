@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import joblib
@@ -22,6 +22,7 @@ from multikernel.gram.checks import (
     check_test_stack,
     check_training_stack,
     fit_clip,
+    without_holes,
 )
 from multikernel.gram.normalization import Normalization
 from multikernel.io.state import (
@@ -65,12 +66,14 @@ class KernelInput:
     kernels: Any
     normalize: Any
     psd: str
+    missing: str
     memory: Any
     checkpoint: Any = None  # for estimators without the parameter
     _family: Any
     _X: Any
     _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
     _state = attributes(
+        "n_missing_",
         n_features_in_=COUNT,
         feature_names_in_=Maybe(labels("features")),
         kernel_names_=labels("kernels"),
@@ -108,6 +111,7 @@ class KernelInput:
         tags.input_tags.pairwise = self._is_pairwise()
         tags.input_tags.three_d_array = self._is_pairwise()
         tags.input_tags.sparse = not self._is_pairwise()
+        tags.input_tags.allow_nan = self.missing == "mask"
         return tags
 
     def _is_precomputed(self) -> bool:
@@ -163,6 +167,9 @@ class KernelInput:
         refuse_masked(y, "y")
         if self.psd not in PSD_CHOICES:
             raise ValueError(f"psd={self.psd!r} is not one of {', '.join(map(repr, PSD_CHOICES))}.")
+        if self.missing not in ("raise", "mask"):
+            raise ValueError(f"missing={self.missing!r} is not known: use 'raise' or 'mask'.")
+        self._missing: NDArray[np.bool_] | None = None
         if self._is_pairwise():
             stack, y = self._stack_of_pairs(X, y)
         else:
@@ -170,6 +177,7 @@ class KernelInput:
         if self.checkpoint is not None:
             self._kernels_digest = self._digest_of(stack)
         self.kernel_names_ = np.array(stack.names, dtype=object)
+        self.n_missing_ = self._count_missing(stack.names, self._missing)
         self._clipped: dict[int, NDArray] = {}
         if self.psd == "clip":
             self._clipped, stack = fit_clip(stack)
@@ -191,7 +199,7 @@ class KernelInput:
         steps = self._default_normalization() if default else self.normalize
         self._normalization = Normalization(steps)
         try:
-            return self._normalization.fit_apply(stack, sample_weight)
+            return self._normalization.fit_apply(stack, sample_weight, self._missing)
         except OutOfTime:
             if self._X is None:
                 raise
@@ -220,12 +228,16 @@ class KernelInput:
     def _stack_of_features(self, X: Any, y: Any) -> tuple[GramStack, Any]:
         _refuse_containers(X)
         table = X
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y, **validation(X))
         kernels = self._default_kernels(*X.shape) if self.kernels is None else as_kernels(self.kernels)
         names = getattr(self, "feature_names_in_", None)
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
         seen = table if by_function and is_frame(table) else X
-        self._family = fit_family(kernels, seen, names, memory=self.memory)
+        whole = filled(X)
+        self._family = fit_family(kernels, whole if seen is X else seen, names, memory=self.memory)
+        self._missing, X = self._find_missing(X), whole
+        if self._missing is not None:
+            self._family.fit_present(X, self._missing, names)
         if remark := self._family.remark_on_scales(X):
             warn_user(remark, UserWarning)
         self._X = X
@@ -264,14 +276,47 @@ class KernelInput:
             stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
         if 0 in stack.shape:
             raise ValueError(NOTHING_TO_LEARN.format(stack.shape))
+        if stack.stored and np.isnan(stack.diagonal()).any():
+            stack, gone, _ = without_holes(stack)
+            self._missing = self._allowed(gone, stack.names)
         # a stack of kernels that users pass remembers that it was checked
-        check_training_stack(X if self._is_precomputed() and isinstance(X, GramStack) else stack, self.psd)
+        untouched = self._is_precomputed() and isinstance(X, GramStack) and self._missing is None
+        check_training_stack(X if untouched else stack, self.psd)
         check_consistent_length(stack, y)
         self.n_features_in_ = stack.shape[1]
         return stack, column_or_1d(y, warn=True)
 
+    def _find_missing(self, X: Any) -> NDArray[np.bool_] | None:
+        """Which samples lack which kernel, shape (F, n), where that is allowed; None if all have all."""
+        gone = self._family.missing(X)
+        if gone is not None and not gone.any() and self.missing == "raise":
+            raise ValueError("X contains NaN in columns that no kernel looks at: leave them out.")
+        return None if gone is None or not gone.any() else self._allowed(gone, self._family.names)
+
+    def _allowed(self, gone: NDArray[np.bool_], names: Sequence[str]) -> NDArray[np.bool_]:
+        """``gone`` (F, n), unless missing views are to be errors, or a sample has none of them."""
+        if self.missing == "raise":
+            counts = ", ".join(
+                f"{name!r} of {count}" for name, count in self._count_missing(names, gone).items() if count
+            )
+            raise ValueError(
+                f"X contains NaN: of {gone.shape[1]} samples some lack whole views: {counts}. With missing='mask' "
+                "their other views speak for them; or impute, or leave these samples out."
+            )
+        if (lonely := np.flatnonzero(gone.all(axis=0))).size:
+            raise ValueError(
+                f"{len(lonely)} samples have no view at all, the first at row {lonely[0]}: leave them out."
+            )
+        return gone
+
+    def _count_missing(self, names: Sequence[str], gone: NDArray[np.bool_] | None) -> dict[str, int]:
+        """Number of samples without it, by view."""
+        views = {name: [k] for k, name in enumerate(names)} if self._family is None else self._family.views
+        return {name: 0 if gone is None else int(gone[k[0]].sum()) for name, k in views.items()}
+
     def _keep_training_rows(self, support: NDArray[np.intp]) -> None:
         """Drop everything that prediction does not need, given the rows that carry a coefficient."""
+        self.__dict__.pop("_missing", None)
         self._n_train = self.n_features_in_ if self._X is None else self._X.shape[0]
         whole = self._normalization.needs_all_columns or bool(self._clipped)
         self._columns = None if whole else support
@@ -287,18 +332,20 @@ class KernelInput:
     def _test_stack(self, X: Any) -> GramStack:
         """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
         refuse_masked(X, "X")
+        missing = None
         if self._X is not None:
             _refuse_containers(X)
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-            stack = family_stack(self._family, X, self._X, memory=self.memory)
+            X = validate_data(self, X, reset=False, **validation(X))
+            missing = self._find_missing(X)
+            stack = family_stack(self._family, filled(X, self._X), self._X, memory=self.memory)
         else:
-            stack = self._test_stack_of_pairs(X)
+            stack, missing = self._test_stack_of_pairs(X)
             if self._columns is not None:
                 stack = stack.take(columns=self._columns)
-        stack = self._normalization.apply(apply_clip(stack, self._clipped))
+        stack = self._normalization.apply(apply_clip(stack, self._clipped), missing)
         return stack if self._columns is not None else stack.take(columns=self._support)
 
-    def _test_stack_of_pairs(self, X: Any) -> GramStack:
+    def _test_stack_of_pairs(self, X: Any) -> tuple[GramStack, NDArray[np.bool_] | None]:
         if self._family is not None:
             pairs = _as_pairs(X)
             if pairs.shape[1] != self._n_train:
@@ -314,9 +361,29 @@ class KernelInput:
                 )
             similarity = np.ones((len(self._family), len(pairs)))  # exp(-0)
             array = self._family.evaluate(pairs)
-            return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity)
+            return DenseStack.owning(array, self._family.names, symmetric=False, self_similarity=similarity), None
         stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory, symmetric=False)
-        return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit)
+        missing = None
+        if self.missing == "mask" and stack.stored:
+            stack, gone, _ = without_holes(stack)
+            missing = self._allowed(gone, stack.names) if gone.any() else None
+        return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit), missing
+
+
+def validation(X: Any) -> dict[str, Any]:
+    """How scikit-learn checks tables: NaN is looked at later, unless it hides in a sparse matrix."""
+    finite = True if issparse(X) else "allow-nan"
+    return {"ensure_all_finite": finite, "accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+
+def filled(X: Any, like: Any = None) -> Any:
+    """X with values of other samples in place of NaN, of the rows of ``like`` if given: they will not count."""
+    if issparse(X) or not np.isnan(X).any():
+        return X
+    like = X if like is None else like[:1].toarray() if issparse(like) else like[:1]
+    holes = np.isnan(like)
+    first = np.where(holes.all(axis=0), 0.0, like[holes.argmin(axis=0), np.arange(X.shape[1])] if len(like) else 0.0)
+    return np.where(np.isnan(X), first.astype(X.dtype), X)
 
 
 def digest(value: Any) -> str:

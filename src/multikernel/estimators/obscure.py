@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, validat
 
 from multikernel.estimators.base import AverageLossMachine, TrainingData, count_kernels, sane_weights
 from multikernel.estimators.classifier import KernelClassifier
+from multikernel.estimators.inputs import filled, validation
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, LazyStack, parse_memory
@@ -255,7 +256,8 @@ class ObscureClassifier(GroupNormClassifier):
         return X, codes
 
     def _more_of_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X, y = validate_data(self, X, y, reset=False, **validation(X))
+        self._missing, X = self._find_missing(X), filled(X, self._X)
         check_classification_targets(y)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
@@ -272,18 +274,22 @@ class ObscureClassifier(GroupNormClassifier):
             raise ValueError("partial_fit cannot continue from a model that centres or clips its kernels.")
         alpha = self.dual_coef_.T
         alpha = np.column_stack([-0.5 * alpha[:, 0], 0.5 * alpha[:, 0]]) if alpha.shape[1] == 1 else alpha
-        stack, _ = self._square_stack(self._X)
+        stack, _ = self._square_stack(self._X, self._normalization.missing)
         self._stream = stream_of(stack, self.p / (self.p - 1.0) * alpha, self._n_train)
 
-    def _square_stack(self, X: Any) -> tuple[GramStack, Normalization]:
+    def _square_stack(self, X: Any, missing: NDArray[np.bool_] | None) -> tuple[GramStack, Normalization]:
         """Kernels of the samples X, normalised as the first samples were, and that normalisation."""
         dtype = np.float32 if X.dtype == np.float32 else np.float64
-        return self._normalization.on_samples(LazyStack(self._family, X, memory=0, dtype=dtype))
+        return self._normalization.on_samples(LazyStack(self._family, X, memory=0, dtype=dtype), missing)
 
     def _advance(self, X: Any, codes: NDArray, weight: NDArray) -> None:
         """Learn from new samples, and store the model."""
-        X = _stacked(self._X, X) if len(self._stream["coef"]) else X
-        stack, normalization = self._square_stack(X)
+        missing = self._missing
+        if len(self._stream["coef"]):
+            sizes = len(self.kernel_names_), self._X.shape[0], X.shape[0]
+            missing = _joined(self._normalization.missing, missing, *sizes)
+            X = _stacked(self._X, X)
+        stack, normalization = self._square_stack(X, missing)
         step = learn_online(
             stack,
             self._stream,
@@ -314,6 +320,18 @@ def _weights_of(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     if sample_weight is not None and not np.any(sample_weight):
         return np.zeros(_num_samples(X))
     return sane_weights(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def _joined(
+    old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None, n_kernels: int, n_old: int, n_new: int
+) -> NDArray[np.bool_] | None:
+    """Which samples lack which kernel, of those that were there and of new ones; None if all have all."""
+    if old is None and new is None:
+        return None
+    parts = (
+        np.zeros((n_kernels, n), dtype=bool) if part is None else part for part, n in ((old, n_old), (new, n_new))
+    )
+    return np.hstack(list(parts))
 
 
 def _stacked(above: Any, below: Any) -> Any:

@@ -290,3 +290,20 @@ def apply_clip(stack: GramStack, negative: dict[int, NDArray]) -> GramStack:
         clipped = array[k] - (array[k] @ vectors) @ vectors.T
         array[k] = (clipped + clipped.T) / 2 if stack.symmetric else clipped
     return DenseStack.owning(array, stack.names, symmetric=stack.symmetric, self_similarity=similarity)
+
+
+def without_holes(stack: GramStack) -> tuple[GramStack, NDArray[np.bool_], NDArray[np.bool_]]:
+    """A stored stack with zeros in rows and columns that are NaN throughout; which rows and columns, (F, n) each."""
+    array = np.array(stack.to_array())
+    holes = np.isnan(array)
+    rows, columns = holes.all(axis=2), holes.all(axis=1)
+    if rows.any() or columns.any():
+        # a column that has numbers in some row is none if these rows are the only ones that are there
+        columns &= ~rows.all(axis=1)[:, None]
+        rows = (holes | columns[:, None, :]).all(axis=2)
+        array[np.broadcast_to(rows[:, :, None], array.shape) | np.broadcast_to(columns[:, None, :], array.shape)] = (
+            0.0
+        )
+    known = stack.knows_diagonal() and not stack.symmetric
+    similarity = stack.diagonal() if known else None
+    return DenseStack.owning(array, stack.names, symmetric=stack.symmetric, self_similarity=similarity), rows, columns

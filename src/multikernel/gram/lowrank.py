@@ -131,7 +131,8 @@ class LowRankStack(GramStack):
         return self._with(rows, columns)
 
     def centered(self, column_means, grand_means, chosen, shares=None) -> LowRankStack:
-        means = [np.average(f, axis=0, weights=shares) * c for f, c in zip(self.column_features, chosen)]
+        weights = [shares] * self.n_kernels if shares is None or shares.ndim == 1 else shares
+        means = [np.average(f, axis=0, weights=w) * c for f, c, w in zip(self.column_features, chosen, weights)]
         rows = (f - m.astype(f.dtype) for f, m in zip(self.row_features, means))
         return self._with(rows, (f - m.astype(f.dtype) for f, m in zip(self.column_features, means)))
 

@@ -27,7 +27,14 @@ MANY, GROUP, DRAWS, ERROR = 5000, 64, 5, 0.005
 _OF_KERNELS = attributes(chosen=flags("kernels"), columns=reals("kernels", "columns"))
 _PER_KERNEL = reals("kernels")
 _STATISTICS = either(
-    record(**_OF_KERNELS, step=only("center"), grand=_PER_KERNEL, alive=_PER_KERNEL, shares=Maybe(reals("columns"))),
+    record(
+        **_OF_KERNELS,
+        step=only("center"),
+        grand=_PER_KERNEL,
+        alive=_PER_KERNEL,
+        shares=Maybe(either(reals("columns"), reals("kernels", "columns"))),
+    ),
+    record(**_OF_KERNELS, step=only("mask")),
     record(**_OF_KERNELS, step=only("cosine"), from_rows=only(True)),
     record(
         **_OF_KERNELS,
@@ -84,29 +91,68 @@ class Normalization:
     def _sizes(self) -> dict[str, int]:
         return dict(zip(("kernels", "columns"), self.statistics_[0]["columns"].shape)) if self.statistics_ else {}
 
-    def fit_apply(self, stack: GramStack, sample_weight: NDArray | None = None) -> GramStack:
-        """Learn the statistics of each step on a square training stack, and normalise it."""
+    def fit_apply(
+        self, stack: GramStack, sample_weight: NDArray | None = None, missing: NDArray[np.bool_] | None = None
+    ) -> GramStack:
+        """Learn the statistics of each step on a square training stack, and normalise it.
+
+        Samples that are ``missing`` (F, n) do not count in the statistics of a kernel, and become zero in it; see
+        :func:`mask_factors`.
+        """
         self.statistics_ = []
+        weight = sample_weight
+        if missing is not None:
+            weight = ~missing * (np.ones(len(stack)) if sample_weight is None else sample_weight)
         for name, chosen in self._plan(stack.names):
-            statistics = {"step": np.array(name), "chosen": chosen, **_FIT[name](stack, chosen, sample_weight)}
+            statistics = {"step": np.array(name), "chosen": chosen, **_FIT[name](stack, chosen, weight)}
             self.statistics_.append(statistics)
             stack = _applied(stack, statistics)
+        if missing is not None:
+            every, columns = np.ones(stack.n_kernels, dtype=bool), mask_factors(missing)
+            self.statistics_.append({"step": np.array("mask"), "chosen": every, "columns": columns})
+            stack = stack.scaled(columns, columns)
         return stack
 
-    def apply(self, stack: GramStack) -> GramStack:
-        """Normalise a stack whose columns are the training samples, with the training statistics."""
+    def apply(self, stack: GramStack, missing: NDArray[np.bool_] | None = None) -> GramStack:
+        """Normalise a stack whose columns are the training samples, with the training statistics.
+
+        ``missing`` (F, rows) says which of its samples lack which kernel.
+        """
         for statistics in self.statistics_:
-            stack = _applied(stack, statistics)
-        return stack
+            if str(statistics["step"]) != "mask":
+                stack = _applied(stack, statistics)
+        return self._masked(stack, missing)
 
-    def on_samples(self, stack: GramStack) -> tuple[GramStack, Normalization]:
+    @property
+    def missing(self) -> NDArray[np.bool_] | None:
+        """Which training samples lack which kernel, shape (F, columns); None if all have all."""
+        masked = bool(self.statistics_) and str(self.statistics_[-1]["step"]) == "mask"
+        return self.statistics_[-1]["columns"] == 0.0 if masked else None
+
+    def _masked(self, stack: GramStack, missing: NDArray[np.bool_] | None) -> GramStack:
+        if self.missing is None and missing is None:
+            return stack
+        n_rows, n_columns, n_kernels = stack.shape
+        rows = np.ones((n_kernels, n_rows)) if missing is None else mask_factors(missing)
+        columns = np.ones((n_kernels, n_columns)) if self.missing is None else self.statistics_[-1]["columns"]
+        return stack.scaled(rows, columns)
+
+    def on_samples(
+        self, stack: GramStack, missing: NDArray[np.bool_] | None = None
+    ) -> tuple[GramStack, Normalization]:
         """Square kernels of other samples, normalised as the training samples were; not for "center".
 
         Also the normalisation of new samples against these.
         """
         fitted = []
-        for step in self.statistics_:
-            if step["from_rows"]:
+        steps = [step for step in self.statistics_ if str(step["step"]) != "mask"]
+        if missing is not None:
+            every = np.ones(stack.n_kernels, dtype=bool)
+            steps.append({"step": np.array("mask"), "chosen": every, "columns": mask_factors(missing)})
+        for step in steps:
+            if str(step["step"]) == "mask":
+                columns = step["columns"]
+            elif step["from_rows"]:
                 columns = np.where(step["chosen"][:, None], _inverse_root(stack.diagonal()), 1.0)
             else:
                 columns = np.repeat(step["factor"][:, None], len(stack), axis=1)
@@ -153,17 +199,39 @@ def _chain(steps: Any) -> list[str]:
     return chain
 
 
+def mask_factors(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Factors of the features of samples that lack some kernels, shape (F, n).
+
+    Zero for a kernel that is missing, and ``sqrt(F / kernels present)`` for the others.
+
+    Examples
+    --------
+    >>> mask_factors(np.array([[False, True], [False, False]])).round(3)
+    array([[1.   , 0.   ],
+           [1.   , 1.414]])
+    """
+    present = ~missing
+    return present * np.sqrt(len(missing) / np.maximum(present.sum(axis=0), 1))
+
+
 def _shares(stack: GramStack, weight: NDArray | None) -> NDArray[np.float64]:
-    """Weights of samples in a mean, shape (n,)."""
-    return np.full(len(stack), 1.0 / len(stack)) if weight is None else weight / weight.sum()
+    """Weights of samples in a mean, shape (n,), or (F, n) where they differ from kernel to kernel."""
+    return np.full(len(stack), 1.0 / len(stack)) if weight is None else weight / weight.sum(axis=-1, keepdims=True)
+
+
+def _means(stack: GramStack, shares: NDArray) -> NDArray[np.float64]:
+    """``K_j shares``, shape (F, n), for shares (n,) or (F, n)."""
+    if shares.ndim == 1:
+        return stack.apply(shares)
+    return np.concatenate([stack.take(kernels=[k]).apply(own) for k, own in enumerate(shares)])
 
 
 def _fit_center(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     before, shares = stack.diagonal(), _shares(stack, weight)
-    means = stack.apply(shares)
-    grand = means @ shares
+    means = _means(stack, shares)
+    grand = means @ shares if shares.ndim == 1 else (means * shares).sum(axis=1)
     # what rounding leaves of a constant kernel must not be blown up by a later step
-    after = (before - 2.0 * means + grand[:, None])[:, shares > 0.0]
+    after = np.where(shares > 0.0, before - 2.0 * means + grand[:, None], 0.0)
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(before).max(axis=1, initial=0.0)
     dead = chosen & (np.abs(after).max(axis=1, initial=0.0) <= rounding)
     statistics = {"columns": means, "grand": grand, "alive": np.where(dead, 0.0, 1.0)}
@@ -176,20 +244,28 @@ def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | N
 
 
 def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
-    total = len(stack) if weight is None else weight.sum()
-    return _factors(stack, chosen, total * (stack.diagonal() @ _shares(stack, weight)))
+    # with samples missing: as if they were like those that are there
+    total = len(stack) if weight is None else np.max(weight, axis=0).sum() if weight.ndim == 2 else weight.sum()
+    return _factors(stack, chosen, total * _mean_diagonal(stack, _shares(stack, weight)))
+
+
+def _mean_diagonal(stack: GramStack, shares: NDArray) -> NDArray[np.float64]:
+    diagonal = stack.diagonal()
+    return diagonal @ shares if shares.ndim == 1 else (diagonal * shares).sum(axis=1)
 
 
 def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     shares = _shares(stack, weight)
-    diagonal = stack.diagonal() @ shares
+    diagonal = _mean_diagonal(stack, shares)
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(diagonal)
-    sampled = stack.by_entry and len(stack) >= MANY
+    sampled = stack.by_entry and len(stack) >= MANY and shares.ndim == 1
     if sampled:
         mean, error = _sampled_mean(stack, shares)
         error /= np.maximum(np.maximum(diagonal - mean, rounding), np.finfo(float).tiny)
         sampled = bool((error <= ERROR).all())
-    variance = diagonal - (mean if sampled else stack.quadratic_forms(shares))
+    if not sampled:
+        mean = stack.quadratic_forms(shares) if shares.ndim == 1 else (_means(stack, shares) * shares).sum(axis=1)
+    variance = diagonal - mean
     statistics = _factors(stack, chosen, np.where(variance <= rounding, 0.0, variance))
     if sampled:
         logger.info("variance of kernels from a sample of pairs: relative standard error %.2g", error.max())
@@ -301,14 +377,16 @@ class Centring:
     def apply(self, block: NDArray, self_similarity: NDArray, rows: NDArray | slice) -> None:
         for k in np.flatnonzero(self.chosen):
             shares = self.shares
-            row_means = block[k].mean(axis=1, dtype=np.float64) if shares is None else block[k] @ shares
+            own = shares if shares is None or shares.ndim == 1 else shares[k]
+            row_means = block[k].mean(axis=1, dtype=np.float64) if own is None else block[k] @ own
             block[k] -= row_means[:, None].astype(block.dtype)
             block[k] -= (self.column_means[k] - self.grand_means[k])[None, :].astype(block.dtype)
             self_similarity[k] += self.grand_means[k] - 2.0 * row_means
 
     def take(self, rows: NDArray | slice, kernels: NDArray | slice, columns: NDArray | slice) -> Centring:
         # row means are those of the block itself, with all its columns
-        return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels], self.shares)
+        shares = self.shares if self.shares is None or self.shares.ndim == 1 else self.shares[kernels]
+        return Centring(self.column_means[kernels], self.grand_means[kernels], self.chosen[kernels], shares)
 
 
 class BlockwiseStack(GramStack):

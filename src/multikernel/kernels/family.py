@@ -278,6 +278,71 @@ class KernelFamily:
         """Whether X holds one column per training sample instead of features."""
         return any(kernel.pairwise for kernel in self.kernels)
 
+    def fit_present(self, X: np.ndarray, missing: np.ndarray, feature_names: Any = None) -> KernelFamily:
+        """The family with each kernel fitted again on the samples that have its view, where some have not.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, D)
+            Without NaN; what stands in the place of missing values does not count.
+        missing : ndarray of bool, shape (F, n)
+        feature_names : sequence of str, optional
+        """
+        present: dict[bytes, TrainingSet] = {}
+        for k, gone in enumerate(missing):
+            if gone.any():
+                if gone.all():
+                    raise ValueError(f"kernel {self.names[k]!r} is missing for every sample: leave it out.")
+                training = present.setdefault(gone.tobytes(), TrainingSet(X[~gone], feature_names))
+                kernel = clone(self.kernels[k])
+                if callable(kernel.columns):
+                    kernel.set_params(columns=self.kernels[k].columns_)
+                self.kernels[k] = kernel._fit(training)
+        return self
+
+    @property
+    def views(self) -> dict[str, np.ndarray]:
+        """Kernels that look at the same columns, by the name of the view."""
+        found: dict[bytes, list[int]] = {}
+        for k, kernel in enumerate(self.kernels):
+            found.setdefault(kernel.columns_.tobytes(), []).append(k)
+        views: dict[str, np.ndarray] = {}
+        for members in found.values():
+            name = self.names[members[0]].rpartition(" on ")[2]
+            views[name if name not in views else self.names[members[0]]] = np.array(members)
+        return views
+
+    def missing(self, X: Any) -> np.ndarray | None:
+        """Which samples lack the view of which kernel: all its columns are NaN. Shape (F, n), or None if none does.
+
+        NaN in some of the columns only is an error, because nothing can be said about the rest.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from multikernel.kernels import RBF, KernelFamily
+        >>> X = np.array([[0.0, 1.0, 2.0], [1.0, np.nan, np.nan], [3.0, 1.0, 1.0]])
+        >>> family = KernelFamily.fit([RBF(columns=[0]), RBF(columns=[1, 2])], X[::2])
+        >>> family.missing(X)
+        array([[False, False, False],
+               [False,  True, False]])
+        """
+        if not isinstance(X, np.ndarray) or not np.isnan(X).any():
+            return None
+        gone = np.zeros((len(self), len(X)), dtype=bool)
+        for name, members in self.views.items():
+            holes = np.isnan(X[:, self.kernels[members[0]].columns_])
+            gone[members] = holes.all(axis=1)
+            if (partly := holes.any(axis=1) & ~gone[members[0]]).any():
+                row = int(partly.argmax())
+                column = self.kernels[members[0]].columns_[holes[row].argmax()]
+                raise ValueError(
+                    f"X contains NaN in some columns of view {name!r}, but not in all, in {partly.sum()} of {len(X)} "
+                    f"samples, the first at row {row}, column {column}: "
+                    "impute them, for example with SimpleImputer. A view is missing where all its columns are NaN."
+                )
+        return gone
+
     def take(self, indices: Iterable[int]) -> KernelFamily:
         """Some of the kernels, as a family."""
         chosen = [int(index) for index in indices]
