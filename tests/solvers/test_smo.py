@@ -223,16 +223,16 @@ def test_computed_kernels_and_a_small_cache_give_the_dense_answer(monkeypatch):
 def test_cached_rows_are_those_of_the_stack_through_narrowing_and_eviction(monkeypatch):
     monkeypatch.setattr(module, "FEWEST_ROWS", 20)
     K, _ = kernels(n=60)
-    cache = module._RowCache(DenseStack(K), np.arange(5, 60), n_bytes=0)
+    cache = module._ActiveRows(DenseStack(K), np.arange(5, 60), n_bytes=0)
     rng = np.random.default_rng(0)
     for subset in (np.arange(5, 60), np.arange(5, 60, 3)):
         cache = cache.narrowed(subset)
         for _ in range(30):
             needed = tuple(rng.choice(len(subset), 2, replace=False))
-            cache.fetch(needed, rng.normal(size=len(subset)))
+            cache.load(needed, rng.normal(size=len(subset)))
             assert (cache.slot[list(needed)] >= 0).all()
             for i in np.flatnonzero(cache.slot >= 0):
-                assert_allclose(cache.rows[cache.slot[i]], K[:, subset[i], subset])
+                assert_allclose(cache.of_variable[cache.slot[i]], K[:, subset[i], subset])
         assert (cache.slot >= 0).sum() == min(20, len(subset))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram.base import GramStack
+from multikernel.gram import GramStack, RowCache
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.clock import OutOfTime, check
@@ -137,7 +137,7 @@ class _Burst:
         self.problem, self.power = problem, power
         self.diagonals = problem.stack.diagonal()
         self.active = np.empty(0, dtype=np.intp)
-        self.cache: _RowCache | None = None
+        self.cache: _ActiveRows | None = None
 
     def run(self, alpha: Vector, weights: Vector) -> tuple[bool, Vector]:
         """Whether anything moved, and the new alpha."""
@@ -165,7 +165,7 @@ class _Burst:
         """The working set: the last one if it has little more than is needed; rows that are known stay known."""
         subset = bool(np.isin(active, self.active).all())
         if self.cache is None or not subset:
-            self.cache = _RowCache(self.problem.stack, active, self.problem.memory // 2)
+            self.cache = _ActiveRows(self.problem.stack, active, self.problem.memory // 2)
         elif len(active) > 0.7 * len(self.active):
             return self.active
         else:
@@ -188,10 +188,10 @@ class _Burst:
         while made < max_steps:
             check()
             most = min(max_steps - made, at_once)
-            status, i, k, steps, _ = function(cache.rows, cache.slot, *data, *state, *scratch, eps, most)
+            status, i, k, steps, _ = function(cache.of_variable, cache.slot, *data, *state, *scratch, eps, most)
             made += steps
             if status == compiled.ROWS_MISSING:
-                cache.fetch((i, k), _likely(gradient, b, data[2], data[3]))
+                cache.load((i, k), _likely(gradient, b, data[2], data[3]))
             elif status != compiled.OUT_OF_STEPS:
                 break
         return made
@@ -203,45 +203,34 @@ def _likely(gradient: Vector, b: Vector, lo: Vector, hi: Vector) -> Vector:
     return np.maximum(np.where(b < hi, gradient - middle, -np.inf), np.where(b > lo, middle - gradient, -np.inf))
 
 
-class _RowCache:
-    """Rows of all kernels on the columns of a working set, as many as fit; the oldest make room for new ones.
-
-    ``rows[slot[i]]`` has shape (F, m) and is the row of variable i where ``slot[i]`` is not negative.
-    """
+class _ActiveRows(RowCache):
+    """Rows of all kernels on the columns of a working set: that of variable i is ``of_variable[slot[i]]``, (F, m)."""
 
     def __init__(self, stack: GramStack, active: Indices, n_bytes: int):
         self.stack, self.active, self.n_bytes = stack, active, n_bytes
-        row_bytes = max(1, stack.n_kernels * len(active) * stack.dtype.itemsize)
-        capacity = min(len(active), max(FEWEST_ROWS, n_bytes // row_bytes))
-        self.rows = np.empty((capacity, stack.n_kernels, len(active)), dtype=stack.dtype)
-        self.slot = np.full(len(active), -1, dtype=np.intp)
-        self.owner = np.full(capacity, -1, dtype=np.intp)
-        self._next = 0
+        n_kernels, m = stack.n_kernels, len(active)
+        # one after the other in memory, as the steps read them
+        super().__init__((m, n_kernels * m, 1), stack.dtype, n_bytes, fewest=FEWEST_ROWS)
+        self.of_variable = self.rows.reshape(self.capacity, n_kernels, m)
 
-    def narrowed(self, active: Indices) -> _RowCache:
-        """The cache of a subset of the working set, with the rows of its variables."""
-        other = _RowCache(self.stack, active, self.n_bytes)
+    def narrowed(self, active: Indices) -> _ActiveRows:
+        """The same for a subset of the working set, with the rows of its variables."""
+        other = _ActiveRows(self.stack, active, self.n_bytes)
         columns = np.searchsorted(self.active, active)
-        for i in np.flatnonzero(self.slot[columns] >= 0)[: len(other.rows)]:
-            other._store(i, self.rows[self.slot[columns[i]]][:, columns])
+        known = np.flatnonzero(self.slot[columns] >= 0)[: other.capacity]
+        other._keep(known, self.of_variable[self.slot[columns[known]]][:, :, columns])
         return other
 
-    def fetch(self, needed: tuple[int, int], priority: Vector) -> None:
+    def load(self, needed: tuple[int, int], priority: Vector) -> None:
         """Make the two needed rows present, and some more: those with the highest priority that are missing."""
         missing = np.flatnonzero(self.slot < 0)
         order = missing[np.argsort(-priority[missing], kind="stable")]
         needed_too = [i for i in sorted(set(needed)) if self.slot[i] < 0]
-        wanted = [i for i in order[:ROWS_AT_ONCE] if i not in needed_too] + needed_too
-        block = self.stack.rows(self.active[wanted])
-        for i, row in zip(wanted, block.transpose(1, 0, 2)):
-            self._store(i, row if len(self.active) == row.shape[1] else row[:, self.active], needed)
+        wanted = np.array([i for i in order[:ROWS_AT_ONCE] if i not in needed_too] + needed_too, dtype=np.intp)
+        rows = self.stack.rows(self.active[wanted]).transpose(1, 0, 2)
+        self._keep(wanted, rows if len(self.active) == rows.shape[2] else rows[:, :, self.active], needed)
 
-    def _store(self, i: int, row: NDArray, keep: tuple[int, ...] = ()) -> None:
-        """Write a row over the oldest one that is not to be kept."""
-        while self.owner[self._next] in keep:
-            self._next = (self._next + 1) % len(self.rows)
-        position, self._next = self._next, (self._next + 1) % len(self.rows)
-        if self.owner[position] >= 0:
-            self.slot[self.owner[position]] = -1
-        self.rows[position] = row
-        self.slot[i], self.owner[position] = position, i
+    def _keep(self, variables: Indices, rows: NDArray, others: tuple[int, ...] = ()) -> None:
+        """Rows of variables, shape (b, F, m), over the oldest ones but for those of ``others``."""
+        if len(variables):
+            self.store(variables, rows.reshape(1, len(rows), -1), keep=others)
