@@ -303,14 +303,17 @@ class KernelFamily:
     @property
     def views(self) -> dict[str, np.ndarray]:
         """Kernels that look at the same columns, by the name of the view."""
-        found: dict[bytes, list[int]] = {}
-        for k, kernel in enumerate(self.kernels):
-            found.setdefault(kernel.columns_.tobytes(), []).append(k)
         views: dict[str, np.ndarray] = {}
-        for members in found.values():
+        for members in self._by_columns().values():
             name = self.names[members[0]].rpartition(" on ")[2]
             views[name if name not in views else self.names[members[0]]] = np.array(members)
         return views
+
+    def _by_columns(self) -> dict[bytes, list[int]]:
+        groups: dict[bytes, list[int]] = {}
+        for k, kernel in enumerate(self.kernels):
+            groups.setdefault(kernel.columns_.tobytes(), []).append(k)
+        return groups
 
     def missing(self, X: Any) -> np.ndarray | None:
         """Which samples lack the view of which kernel: all its columns are NaN. Shape (F, n), or None if none does.
@@ -385,10 +388,7 @@ class KernelFamily:
             raise ValueError(f"out has shape {out.shape}, but the kernel matrices have shape {shape}.")
         square = Z is None and not self.pairwise
         kept = self._take_kept(X, source.dtype) if square else {}
-        groups: dict[bytes, list[int]] = {}  # kernels on the same columns may share quantities
-        for k, kernel in enumerate(self.kernels):
-            groups.setdefault(kernel.columns_.tobytes(), []).append(k)
-        for columns, members in groups.items():
+        for columns, members in self._by_columns().items():  # which may share quantities
             mine = {key: kept.pop(key) for key in list(kept) if key[1] == columns}  # freed with the group
             for block, (start, stop) in enumerate(row_blocks(len(source), n_columns)):
                 window = Window(source, other, start, stop, start if square else 0, square=square)
