@@ -25,7 +25,7 @@ from sklearn.svm import SVC  # noqa: E402
 from multikernel import datasets  # noqa: E402
 from multikernel.gram import DenseStack  # noqa: E402
 from multikernel.problems.losses.hinge import MulticlassHinge  # noqa: E402
-from multikernel.problems.obscure import GroupNormProblem  # noqa: E402
+from multikernel.problems.obscure import ObscureProblem  # noqa: E402
 from multikernel.runtime.monitor import Monitor  # noqa: E402
 from multikernel.solvers.common.score_table import ScoreTable  # noqa: E402
 from multikernel.solvers.obscure.obscure import obscure, pegasos  # noqa: E402
@@ -60,7 +60,7 @@ def timed(function, repeats: int) -> tuple[float, float, object]:
     return float(np.median(walls)), float(np.median(cpus)), result
 
 
-def run(solve, problem: GroupNormProblem, tol: float, goal: float, max_iter: int) -> Monitor:
+def run(solve, problem: ObscureProblem, tol: float, goal: float, max_iter: int) -> Monitor:
     """Solve until the gap is ``tol`` or the objective at most ``goal``."""
     monitor = Monitor(problem, tol, on_record=lambda row, _: row["objective"] <= goal)
     solve(problem, monitor, None, max_iter=max_iter, random_state=0)
@@ -74,7 +74,7 @@ def bench_solvers(K: np.ndarray, y: np.ndarray, repeats: int) -> None:
     columns = ("epochs", "objective", "gap", "clock", "CPU", "wall", "CPU/U")
     print(f"{'p':>6s} {'solver':10s}" + "".join(f"{column:>10s}" for column in columns))
     for p, goal in GOALS.items():
-        problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 10), 1.0 / (C * len(y)), p)
+        problem = ObscureProblem(DenseStack(K), MulticlassHinge(y, 10), 1.0 / (C * len(y)), p)
         for solve in (obscure, pegasos, ufo, sdca):
             target, epochs = (-1.0, 200) if solve is sdca else (goal, 2000)
             wall, cpu, monitor = timed(partial(run, solve, problem, 1e-3, target, epochs), repeats)
@@ -99,7 +99,7 @@ def bench_steps(K: np.ndarray, y: np.ndarray) -> None:
         for copies in (1, 4):  # four times as many samples: out of the cache
             n = len(y) * copies
             stack = np.tile(kernels[:, :200], (1, 1, copies))
-            problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 10), 1.0, 1.25)
+            problem = ObscureProblem(DenseStack(K), MulticlassHinge(y, 10), 1.0, 1.25)
             state = ScoreTable(problem)
             state.table = np.zeros((len(K), 10, n))
             state.kernels.rows = np.ascontiguousarray(stack)
@@ -126,7 +126,7 @@ def main() -> None:
         raise SystemExit("MULTIKERNEL_DATA does not name the folder of the data")
     K, y = load()
     small = np.arange(0, len(y), 20)
-    few = GroupNormProblem(
+    few = ObscureProblem(
         DenseStack(K[:, small][:, :, small].copy()), MulticlassHinge(y[small], 10), 1.0 / (C * len(small)), 1.25
     )
     for solve in (obscure, pegasos, ufo, sdca):  # compile

@@ -34,7 +34,7 @@ from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.losses.smooth import HuberLoss, LogisticLoss, SmoothedHinge, SquaredHinge, SquaredLoss
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import WorstLabelProblem
-from multikernel.problems.obscure import GroupNormProblem, group_norm
+from multikernel.problems.obscure import ObscureProblem, group_norm
 from multikernel.problems.regularizers import L1, Entropy, SquaredL2
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
@@ -193,7 +193,7 @@ def test_a_conic_solver_agrees_on_the_worst_label(bias):
 def test_a_conic_solver_agrees_on_the_multiclass_hinge(solve, p, sparsity, width):
     cost = np.array([[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
     loss = MulticlassHinge(np.arange(24) % 3, 3, 1.0 + np.arange(24) % 2, cost)
-    problem = GroupNormProblem(STACK, loss, 1.0 / 48, p, sparsity=sparsity)
+    problem = ObscureProblem(STACK, loss, 1.0 / 48, p, sparsity=sparsity)
     _, result = solved(solve, problem, 1e-7, None, random_state=0, max_iter=3000)
     found = hinge_bracket(problem, result)
     assert found.upper - found.lower <= width * found.upper

@@ -14,7 +14,7 @@ from multikernel.gram.normalization import Normalization
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Linear, Polynomial
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.solvers.common.score_table import ScoreTable
 
 X, y = load_iris(return_X_y=True)
@@ -199,7 +199,7 @@ def test_streams_normalise_with_the_statistics_of_the_first_samples(normalize):
     data, labels = X[order], y[order]
     model = ObscureClassifier(KERNELS, normalize=normalize).partial_fit(data, labels, classes=[0, 1, 2])
     stack = Normalization(normalize).fit_apply(gram_stack(data, KERNELS))
-    state = ScoreTable(GroupNormProblem(stack, MulticlassHinge(labels, 3), 1.0, model.p))
+    state = ScoreTable(ObscureProblem(stack, MulticlassHinge(labels, 3), 1.0, model.p))
     for _ in range(2):
         state.online(np.arange(150), model.eta)
         scores = np.tensordot(state.weights, state.table, axes=1).T * (model.p - 1) / model.p
@@ -212,7 +212,7 @@ def test_a_stream_goes_on_from_a_fitted_model():
         model = quiet(ObscureClassifier(kernels, random_state=0, C=10.0, max_iter=50).fit, data, labels)
         stack = gram_stack(data, kernels)
         loss = MulticlassHinge(labels, labels.max() + 1)
-        state = ScoreTable(GroupNormProblem(stack, loss, 1.0, model.p))
+        state = ScoreTable(ObscureProblem(stack, loss, 1.0, model.p))
         alpha = np.zeros((len(labels), len(model.dual_coef_)))
         alpha[model.support_] = model.dual_coef_.T
         alpha = np.hstack([-alpha, alpha]) / 2 if alpha.shape[1] == 1 else alpha

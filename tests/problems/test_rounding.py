@@ -20,7 +20,7 @@ from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SquaredHinge
 from multikernel.problems.lpbeta import MarginProblem
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.problems.rounding import Rounding
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
@@ -400,7 +400,7 @@ def test_values_of_the_group_norm_hold_in_spite_of_rounding(dtype, sharp):
         K, _ = rank_one(seed, 3)
         K, rng = K.astype(dtype), np.random.default_rng(seed)
         loss = MulticlassHinge(np.arange(30) % 3, 3)
-        problem = GroupNormProblem(DenseStack(K), loss, lam, p)
+        problem = ObscureProblem(DenseStack(K), loss, lam, p)
         alpha, weights = np.hstack([cancelling(K.astype(float), rng) for _ in range(3)]), rng.uniform(size=3)
         assert not sharp or problem.sharpen()
         proofs.append(problem.certificate(weights, alpha))

@@ -15,7 +15,7 @@ from scipy.stats import ks_2samp
 from multikernel.gram import DenseStack, LazyStack, LowRankStack
 from multikernel.kernels import KernelFamily, Linear
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import GroupNormProblem, group_norm, weight_norm
+from multikernel.problems.obscure import ObscureProblem, group_norm, weight_norm
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.obscure.obscure import obscure, online_stage, pegasos
@@ -26,7 +26,7 @@ from multikernel.solvers.ufo import ufo
 def make_problem(n_classes=3, p=1.25, C=10.0, *, sparsity=0.0, cost=None, weight=None, **options):
     K, y = make_class_kernels(n_classes, **options)
     loss = MulticlassHinge(y, n_classes, weight, cost)
-    return GroupNormProblem(DenseStack(K), loss, 1.0 / (C * loss.total_weight), p, sparsity=sparsity)
+    return ObscureProblem(DenseStack(K), loss, 1.0 / (C * loss.total_weight), p, sparsity=sparsity)
 
 
 def run(solve, problem, tol=1e-3, **options):
@@ -128,7 +128,7 @@ def test_no_overflow_for_the_largest_exponents():
         warnings.simplefilter("error")
         for scale in (1e-60, 1.0, 1e60):
             K, y = make_class_kernels(3)
-            problem = GroupNormProblem(DenseStack(scale * K), MulticlassHinge(y, 3), 1e-3 * scale, 1.001)
+            problem = ObscureProblem(DenseStack(scale * K), MulticlassHinge(y, 3), 1e-3 * scale, 1.001)
             for solve in (obscure, pegasos, ufo, sdca):
                 result = run(solve, problem, max_iter=3)
                 assert np.isfinite(result.weights).all()
@@ -141,7 +141,7 @@ def test_p_2_is_the_multiclass_svm_on_the_sum_of_the_kernels():
     result = run(sdca, problem, tol=1e-7)
     assert_allclose(result.weights, 1.0)
     total = problem.stack.to_array().sum(axis=0)[None]
-    alone = GroupNormProblem(DenseStack(total), problem.loss, problem.lam, 2.0)
+    alone = ObscureProblem(DenseStack(total), problem.loss, problem.lam, 2.0)
     hinge_bracket(alone, replace(result, weights=np.ones(1))).proves(result.certificate, 1e-6)
 
 
@@ -154,7 +154,7 @@ def test_crammer_singer_on_linear_features_is_that_of_liblinear():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         svm = LinearSVC(multi_class="crammer_singer", C=0.7, fit_intercept=False, tol=1e-9, max_iter=10**6).fit(X, y)
-    problem = GroupNormProblem(DenseStack((X @ X.T)[None]), MulticlassHinge(y, 3), 1.0 / (0.7 * 60), 2.0)
+    problem = ObscureProblem(DenseStack((X @ X.T)[None]), MulticlassHinge(y, 3), 1.0 / (0.7 * 60), 2.0)
     scores = X @ svm.coef_.T
     value = problem.lam / 2 * (svm.coef_**2).sum() + problem.loss.value(scores)
     assert_allclose(run(sdca, problem, tol=1e-8).certificate.primal, value, rtol=1e-6)
@@ -164,8 +164,8 @@ def test_sample_weights_count_as_repetitions():
     K, y = make_class_kernels(3, n=30)
     weight = np.arange(30) % 3
     rows = np.repeat(np.arange(30), weight)
-    weighted = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3, weight), 0.01, 1.25)
-    repeated = GroupNormProblem(DenseStack(K[:, rows][:, :, rows].copy()), MulticlassHinge(y[rows], 3), 0.01, 1.25)
+    weighted = ObscureProblem(DenseStack(K), MulticlassHinge(y, 3, weight), 0.01, 1.25)
+    repeated = ObscureProblem(DenseStack(K[:, rows][:, :, rows].copy()), MulticlassHinge(y[rows], 3), 0.01, 1.25)
     values = [run(sdca, p, tol=1e-7, max_iter=500).certificate.primal for p in (weighted, repeated)]
     assert_allclose(values[0], values[1], rtol=1e-6)
     stochastic = run(obscure, weighted, tol=1e-9, max_iter=500).certificate.primal
@@ -182,7 +182,7 @@ def test_norms_of_w_and_of_weights_convert_into_each_other():
 
     # two classes and no bias: scores of the classes are ± f/2, so that kernels count half
     K, y = make_class_kernels(2)
-    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 2), 1.0 / 40, 1.25)
+    problem = ObscureProblem(DenseStack(K), MulticlassHinge(y, 2), 1.0 / 40, 1.25)
     signs = np.where(y == 1, 1.0, -1.0)
     svm = MinMaxProblem(DenseStack(2.0 * K), CSVM(signs, 1.0, bias=False), LpBall(weight_norm(1.25)), 1 << 30)
     monitor = Monitor(svm, 1e-7)
@@ -286,7 +286,7 @@ def test_every_storage_takes_the_same_steps():
         for name, stack in stacks.items():
             # so little memory that a lazy stack has to be read in many blocks
             memory = 1 << 30 if name in ("dense", "view") else 40_000
-            problem = GroupNormProblem(stack, MulticlassHinge(y, 3), 1.0 / 600, 1.25, memory=memory)
+            problem = ObscureProblem(stack, MulticlassHinge(y, 3), 1.0 / 600, 1.25, memory=memory)
             until = {"tol": 4e-4, "max_iter": 200} if solve is sdca else {"tol": 1e-6, "max_iter": 25}
             solutions[name] = run(solve, problem, **until)
             assert solutions[name].converged or solve is not sdca
@@ -299,7 +299,7 @@ def test_every_storage_takes_the_same_steps():
 
 def test_float32_kernels_keep_a_double_precision_table():
     K, y = make_class_kernels(3)
-    problems = [GroupNormProblem(DenseStack(k), MulticlassHinge(y, 3), 0.01, 1.25) for k in (K, K.astype(np.float32))]
+    problems = [ObscureProblem(DenseStack(k), MulticlassHinge(y, 3), 0.01, 1.25) for k in (K, K.astype(np.float32))]
     values = [run(obscure, problem, max_iter=20).certificate.primal for problem in problems]
     assert_allclose(values[0], values[1], rtol=1e-4)
 
@@ -319,7 +319,7 @@ def test_sample_order_changes_the_outcome_no_more_than_the_seed(solve):
     shuffle = np.random.default_rng(5).permutation(len(y))
 
     def objectives(K, y):
-        problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / 400, 1.25)
+        problem = ObscureProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / 400, 1.25)
         values = []
         for seed in range(40):
             monitor = Monitor(problem, 1e-9)

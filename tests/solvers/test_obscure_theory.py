@@ -8,7 +8,7 @@ from mkl_problems import make_class_kernels
 
 from multikernel.gram import DenseStack
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.obscure.obscure import online_stage
@@ -56,7 +56,7 @@ def solved(problem, tol=1e-6):
 def test_stage_1_keeps_the_promises_of_theorem_2(p, eta):
     K, y = separable()
     # with C so large that no loss is left, w* is the separating u of least norm, and f(w*) = lam/2 ‖u‖²
-    hard = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (1e4 * 60), p)
+    hard = ObscureProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (1e4 * 60), p)
     result = solved(hard)
     scores = hard.scores(result.weights, result.alpha)
     assert hard.loss.value(scores) <= 1e-3 * result.certificate.primal
@@ -74,7 +74,7 @@ def test_stage_1_keeps_the_promises_of_theorem_2(p, eta):
 @pytest.mark.parametrize("p", [1.05, 1.5, 2.0])
 def test_stage_2_keeps_the_promise_of_theorem_1(p):
     K, y = separable()
-    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (2.0 * 60), p)
+    problem = ObscureProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (2.0 * 60), p)
     optimum = solved(problem).certificate.dual
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def losses(scores, labels):
 @pytest.mark.parametrize("p", [1.05, 1.5, 2.0])
 def test_stage_2_keeps_the_regret_of_lemma_1(p):
     K, y = separable()
-    problem = GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (0.5 * 60), p)
+    problem = ObscureProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (0.5 * 60), p)
     mean, bound, idle = regret(problem, solved(problem), 200 if p == 2.0 else 20)
     assert mean <= bound
     assert bound < idle or p < 2.0  # for p = 2 it says something after so few steps

@@ -14,7 +14,7 @@ from multikernel import UFOMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.ufo import ufo, ufo_norm
@@ -23,7 +23,7 @@ from multikernel.solvers.ufo import ufo, ufo_norm
 def make_problem(sparsity, n=40, C=10.0):
     """RBF kernels on views, of which two tell the three classes apart."""
     K, y = make_class_kernels(n=n, rest=0.1, linear=False)
-    return GroupNormProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (C * n), ufo_norm(len(K)), sparsity=sparsity)
+    return ObscureProblem(DenseStack(K), MulticlassHinge(y, 3), 1.0 / (C * n), ufo_norm(len(K)), sparsity=sparsity)
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.05, 0.15])

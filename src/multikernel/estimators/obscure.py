@@ -25,7 +25,7 @@ from multikernel.gram import GramStack, LazyStack, parse_memory
 from multikernel.gram.normalization import Normalization
 from multikernel.io.state import COUNT, Maybe, anything, array, attributes, only, optional, reals, record
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.catalogue import find_solver
@@ -64,12 +64,12 @@ class GroupNormClassifier(AverageLossMachine, KernelClassifier):
     def _sparsity(self) -> float:
         return 0.0
 
-    def _problems(self, data: TrainingData, run: Run) -> Sequence[GroupNormProblem]:
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[ObscureProblem]:
         codes = np.searchsorted(self.classes_, data.labels)
         loss = MulticlassHinge(codes, len(self.classes_), data.sample_weight, self.cost)
         lam, p = self._lambda(loss.total_weight), self._group_norm(data.stack.n_kernels)
         memory = parse_memory(self.memory)
-        return [GroupNormProblem(data.stack, loss, lam, p, sparsity=self._sparsity(), memory=memory)]
+        return [ObscureProblem(data.stack, loss, lam, p, sparsity=self._sparsity(), memory=memory)]
 
     def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
         (result,) = results

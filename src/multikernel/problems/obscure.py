@@ -37,7 +37,7 @@ def group_norm(weight_norm: float) -> float:
     return 2.0 if np.isinf(weight_norm) else 2.0 * weight_norm / (weight_norm + 1.0)
 
 
-class GroupNormProblem(PrimalProblem):
+class ObscureProblem(PrimalProblem):
     """``min over w of  lam/2 ‖w‖²_{2,p} + sparsity ‖w‖_{2,1} + loss(w)`` [OJC10, eq. (9)], [OJ11, eq. (4)].
 
     A solution is written as ``w_j = weights_j Σ_i alpha_i φ_j(x_i)``, so that scores are ``Σ_j weights_j K_j
@@ -62,9 +62,9 @@ class GroupNormProblem(PrimalProblem):
     --------
     >>> import numpy as np
     >>> from multikernel.gram import DenseStack
-    >>> from multikernel.problems.obscure import GroupNormProblem
+    >>> from multikernel.problems.obscure import ObscureProblem
     >>> from multikernel.problems.losses.hinge import MulticlassHinge
-    >>> problem = GroupNormProblem(DenseStack(np.eye(2)[None]), MulticlassHinge([0, 1], 2), lam=0.5, p=1.5)
+    >>> problem = ObscureProblem(DenseStack(np.eye(2)[None]), MulticlassHinge([0, 1], 2), lam=0.5, p=1.5)
     >>> proof = problem.certificate(np.ones(1), np.array([[0.5, -0.5], [-0.5, 0.5]]))
     >>> round(proof.primal, 12), round(proof.dual, 12)
     (0.25, 0.25)

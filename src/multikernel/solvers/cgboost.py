@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 
 # Kernels join together with the most violated one if their violation is at least this share of its.
 TOGETHER = 0.5
 
 
-def cg_boost(
-    problem: ColumnProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-) -> None:
+def cg_boost(problem: ColumnProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
     """Solve the problem over a growing set of kernels, whose weights are one; an iteration is a master problem."""
     chosen, alpha = problem.start() if start is None else start
     if start is None:

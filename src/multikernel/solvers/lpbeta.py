@@ -11,6 +11,7 @@ from multikernel.problems.lpbeta import MarginProblem
 from multikernel.runtime.clock import check, left
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import one_blas_thread
+from multikernel.solvers.common.outer_loop import Start
 
 # Constraints that a sample may add a round, its most violated first.
 RIVALS = 3
@@ -21,13 +22,7 @@ NEARLY = 0.05
 FEASIBILITY = 1e-9
 
 
-def lp_beta(
-    problem: MarginProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 100,
-) -> None:
+def lp_beta(problem: MarginProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 100) -> None:
     """Solve the margin program by row generation; the monitor has the result.
 
     Of the n (M − 1) constraints few hold with equality at a solution. A linear program with some of them has a

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.clock import late
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
 from multikernel.solvers.obscure.obscure import as_columns, epochs_before, prove
 
@@ -31,12 +31,7 @@ def ufo_norm(n_kernels: int) -> float:
 
 
 def ufo(
-    problem: GroupNormProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    random_state: Any = None,
+    problem: ObscureProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
 ) -> None:
     """UFO-MKL [OJ11, alg. 1]; the monitor has the result.
 

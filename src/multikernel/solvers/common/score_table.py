@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import KernelRows
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.problems.weight_sets import lp_norm
 from multikernel.runtime.clock import OutOfTime, check
 
@@ -27,13 +27,13 @@ class ScoreTable:
 
     Parameters
     ----------
-    problem : GroupNormProblem
+    problem : ObscureProblem
         What is solved.
     rows : KernelRows, optional
         Kernel rows, if they were made before.
     """
 
-    def __init__(self, problem: GroupNormProblem, rows: KernelRows | None = None):
+    def __init__(self, problem: ObscureProblem, rows: KernelRows | None = None):
         from multikernel.compiled import score_table as compiled
 
         self.problem, self.compiled = problem, compiled
@@ -222,7 +222,7 @@ class Solution:
 
     Parameters
     ----------
-    problem : GroupNormProblem
+    problem : ObscureProblem
     table : ndarray of shape (F, M, n)
         Scores under θ.
     alpha : ndarray of shape (n, M)
@@ -231,7 +231,7 @@ class Solution:
         By default those that the norms imply.
     """
 
-    def __init__(self, problem: GroupNormProblem, table: NDArray, alpha: NDArray, weights: NDArray | None = None):
+    def __init__(self, problem: ObscureProblem, table: NDArray, alpha: NDArray, weights: NDArray | None = None):
         squares = np.maximum(squares_of(table, alpha), 0.0)
         self.weights = problem.implied_weights(squares) if weights is None else np.array(weights)
         norms = self.weights * np.sqrt(squares)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.clock import OutOfTime, grace, late
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
 
 # Epochs of stage 1, unless one of them passes without an update; at most a quarter of all.
@@ -30,9 +31,9 @@ FIRST_SHORTENING, NEARER, PROGRESS = 48, 0.5, 0.9
 
 
 def obscure(
-    problem: GroupNormProblem,
+    problem: ObscureProblem,
     monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
+    start: Start = None,
     *,
     max_iter: int = 1000,
     eta: float = 2.0,
@@ -55,20 +56,9 @@ def obscure(
     - R is computed again from it: [OJC10, eq. (10)] bounds ‖w*‖ by any w;
     - late steps are shorter where the average beats the last iterate: it is then much nearer to the optimum than R.
 
-    Parameters
-    ----------
-    problem : GroupNormProblem
-        With ``sparsity`` 0.
-    monitor : Monitor
-        Judges the solution at these looks, more rarely if kernels are recomputed.
-    start : (weights, alpha), optional
-        Start stage 2 here instead of running stage 1; a run that is resumed goes on with its epoch and step size.
-    max_iter : int
-        Largest number of epochs of both stages together.
-    eta : float
-        Step of stage 1: a larger one is faster, and gives a looser R.
-    random_state : int, Generator or RandomState, optional
-        Order of the samples.
+    A start takes the place of stage 1. ``eta`` is the step of stage 1: a larger one is faster, and gives a looser R.
+    An iteration is an epoch of either stage; the solution is judged at these looks, more rarely where kernels are
+    computed when read.
     """
     rng = generator(random_state)
     state = ScoreTable(problem)
@@ -106,22 +96,12 @@ def obscure(
 
 
 def pegasos(
-    problem: GroupNormProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    random_state: Any = None,
+    problem: ObscureProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
 ) -> None:
     """p-norm Pegasos [OJC10, sect. 4.1]: stage 2 with steps ``q / (lam t)`` from zero; the monitor has the result.
 
-    Parameters
-    ----------
-    problem, monitor, max_iter, random_state
-        As for :func:`obscure`.
-    start : (weights, alpha), optional
-        Start here, with the step size of the tenth epoch, of the epoch it had come to in a run that is resumed: the
-        first step of Pegasos multiplies its start by zero.
+    From a start steps are those of the tenth epoch, in a run that is resumed of the epoch it had come to: the first
+    step of Pegasos multiplies its start by zero.
     """
     rng = generator(random_state)
     state = ScoreTable(problem)
@@ -174,7 +154,7 @@ def epochs_before(monitor: Monitor) -> int:
     return max((int(row.get("epoch", 0)) for row in monitor.history), default=0)
 
 
-def prove(monitor: Monitor, problem: GroupNormProblem, solution: Solution, alpha: NDArray) -> None:
+def prove(monitor: Monitor, problem: ObscureProblem, solution: Solution, alpha: NDArray) -> None:
     """Have other coefficients than those of the solution prove a bound, with one look at the kernels for both.
 
     Those of a solution have the length that suits w, which proves little where the best w is short: at w = 0 nothing.
@@ -187,7 +167,7 @@ def prove(monitor: Monitor, problem: GroupNormProblem, solution: Solution, alpha
 class Search:
     """What stage 2 knows about its own progress: the best solution, R, the running average, when to look next."""
 
-    def __init__(self, problem: GroupNormProblem, state: ScoreTable, first: Solution, epochs: int):
+    def __init__(self, problem: ObscureProblem, state: ScoreTable, first: Solution, epochs: int):
         self.problem, self.state = problem, state
         self.best, self.nearness = first, 1.0
         self._first, self._marked = epochs, np.inf

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack, KernelRows
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.solvers.common.score_table import ScoreTable
 
 EVICTION = ("oldest", "smallest")
@@ -96,7 +96,7 @@ def learn_online(
     """
     old, m, n_classes = len(stream["coef"]), len(codes), stream["coef"].shape[1]
     loss = MulticlassHinge(np.concatenate([np.zeros(old, dtype=np.int64), codes]), n_classes, cost=cost)
-    problem = GroupNormProblem(stack, loss, 1.0, p)
+    problem = ObscureProblem(stack, loss, 1.0, p)
     state = ScoreTable(problem, KernelRows(stack, memory))
     state.importance = np.concatenate([np.ones(old), weight])
     new = np.arange(old, old + m)

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from multikernel.problems.extrapolation import extrapolated_move
 from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import GroupNormProblem
+from multikernel.problems.obscure import ObscureProblem
 from multikernel.problems.primal import PrimalProblem
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
 from multikernel.solvers.obscure.obscure import as_columns
 
@@ -28,12 +29,7 @@ BLOCK_BYTES = 1 << 28
 
 
 def sdca(
-    problem: GroupNormProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 1000,
-    random_state: Any = None,
+    problem: ObscureProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
 ) -> None:
     """Alternate coordinate ascent on the weights' kernel with closed-form weights; the monitor has the result.
 
@@ -70,9 +66,7 @@ def sdca(
         weights = problem.inside(weights * np.exp(move))
 
 
-def _ascend(
-    problem: GroupNormProblem, weights: NDArray, alpha: NDArray, goal: float, rng: np.random.Generator
-) -> int:
+def _ascend(problem: ObscureProblem, weights: NDArray, alpha: NDArray, goal: float, rng: np.random.Generator) -> int:
     """Coordinate ascent on ``alpha``, in place, until the gap on this kernel is at most ``goal``; returns sweeps."""
     from multikernel.compiled.crammer_singer import coordinate_sweep
 

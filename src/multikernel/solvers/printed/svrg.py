@@ -12,6 +12,7 @@ from multikernel.gram import KernelRows
 from multikernel.problems.svrg import SmoothProblem, as_matrix
 from multikernel.runtime.clock import OutOfTime, check, grace
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
 from multikernel.solvers.svrg.epochs import Steps, largest_curvature
 from multikernel.solvers.svrg.iterate import Iterate
@@ -23,12 +24,7 @@ FLOOR = 1e-12
 
 
 def svrg_paper(
-    problem: SmoothProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 100,
-    random_state: Any = None,
+    problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 100, random_state: Any = None
 ) -> None:
     """Algorithm 1 of [AOJS16] with ε = ``monitor.tol``; the monitor has the result.
 

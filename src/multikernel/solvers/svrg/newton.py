@@ -12,6 +12,7 @@ from multikernel.problems.svrg import Matrix, SmoothProblem, as_matrix
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import map_threads, one_blas_thread
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.svrg.iterate import Direction, Iterate
 from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
@@ -29,12 +30,7 @@ MOST_STEPS, MOST_PRODUCTS = 100, 30
 
 
 def smooth_newton(
-    problem: SmoothProblem,
-    monitor: Monitor,
-    start: tuple[NDArray, NDArray] | None = None,
-    *,
-    max_iter: int = 200,
-    random_state: Any = None,
+    problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200, random_state: Any = None
 ) -> None:
     """Minimise ``J(d) = min over w of g(w, d)`` by quadratic models in the weights; the monitor has the result.
 

@@ -12,11 +12,11 @@ from multikernel.problems.svrg import SmoothProblem, as_matrix
 from multikernel.problems.weight_sets import lp_norm
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.outer_loop import Start
 from multikernel.solvers.svrg.epochs import Epochs
 from multikernel.solvers.svrg.iterate import Iterate, Memory
 from multikernel.solvers.svrg.newton import AFFORDABLE, affordable, epoch_cost, smooth_newton, step_cost
 
-Start = tuple[NDArray, NDArray] | None
 # Share of the duality gap that weights held fixed may leave; epochs before they move all the same.
 SHARE_OF_GAP, MAX_EPOCHS = 0.3, 30
 # Weights stay above this share of the largest: one that is zero would stay zero.
