@@ -66,7 +66,8 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     ----------
     kernels : list of kernels, "precomputed", or None
         The kernels to combine. ``None``: linear and RBF kernels on all columns; the kernels are scaled to unit
-        variance, the columns are not. "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack.
+        variance unless ``normalize`` says otherwise, the columns are not. "precomputed": X holds the kernels, shape
+        (n, n, F), or is a Gram stack.
     C : float
         Price of an error.
     normalize : str, list, dict or None

@@ -18,7 +18,7 @@ from multikernel.gram import WeightedSum, one_kernel, parse_memory
 from multikernel.io.state import attributes, positions
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run
-from multikernel.svm.held_out import fold_scores
+from multikernel.svm.held_out import fold_scores, possible_folds
 
 
 @register("best", title="Best single kernel SVM", grid={"C": C_GRID}, order=3)
@@ -63,8 +63,9 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
         from sklearn.metrics import check_scoring  # slow to import
 
         n_kernels, labels = data.stack.n_kernels, data.labels
-        folds = folds_of(self._folds(labels), labels, labels)
-        for train, _ in folds:
+        folds = folds_of(possible_folds(self.cv, labels), labels, labels)
+        trains = [train for train, _ in folds]
+        for train in trains:
             if len(np.unique(labels[train])) < 2:
                 raise ValueError(
                     f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "
@@ -77,12 +78,7 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
             for k in range(n_kernels):
                 kernel = one_kernel(data.stack.take(kernels=[k]), WeightedSum(np.ones(1)), parse_memory(self.memory))
                 scores, _, _ = fold_scores(
-                    kernel,
-                    data.targets,
-                    [train for train, _ in folds],
-                    self.C,
-                    sample_weight=data.sample_weight,
-                    tol=self.tol,
+                    kernel, data.targets, trains, self.C, sample_weight=data.sample_weight, tol=self.tol
                 )
                 held_out = zip(np.split(scores, len(folds), axis=1), [test for _, test in folds])
                 self.kernel_scores_[k] = np.mean([self._score(score, f[test], labels[test]) for f, test in held_out])
@@ -98,12 +94,3 @@ class BestKernelClassifier(CrossValidated, OneKernelClassifier):
     def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
         super()._store(data, problems, results)
         self.converged_ = self.converged_ and self._complete
-
-    def _folds(self, labels: NDArray) -> Any:
-        """``cv``, or fewer folds where the smallest class has too few samples for an integer ``cv``."""
-        if not isinstance(self.cv, int):
-            return self.cv
-        counts = np.unique(labels, return_counts=True)[1]
-        if counts.max() < 2:
-            raise ValueError("every class has only one sample: there is nothing to validate on. Add samples.")
-        return max(2, min(self.cv, int(counts.min())))

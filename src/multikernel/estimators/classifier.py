@@ -202,15 +202,6 @@ def binary_signs(y: NDArray[np.intp], n_classes: int, multi_class: str) -> Array
 
     Two classes make one task, with +1 for class 1. One-vs-rest makes one task per class; one-vs-one makes one
     per pair (a, b), a < b, with +1 for b.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.estimators.classifier import binary_signs
-    >>> binary_signs(np.array([0, 1, 2]), 3, "ovo")
-    array([[-1., -1.,  0.],
-           [ 1.,  0., -1.],
-           [ 0.,  1.,  1.]])
     """
     if n_classes == 2:
         return np.where(y == 1, 1.0, -1.0)[:, None]

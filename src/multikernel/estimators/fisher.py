@@ -47,9 +47,6 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        The kernels to combine. ``None``: linear and RBF kernels on all columns. "precomputed": X holds the kernels,
-        shape (n, n, F), or is a Gram stack.
     solver : {"auto", "newton", "sip", "sip-taylor", "closed-form"}
         All solve the same problem. "newton": quadratic models of the objective, which is what "auto" takes. "sip":
         the paper's semi-infinite program, by cutting planes, with a linear program for p = 1 and the exact norm as

@@ -25,19 +25,8 @@ from multikernel.gram.checks import (
     without_holes,
 )
 from multikernel.gram.normalization import Normalization
-from multikernel.io.state import (
-    COUNT,
-    Maybe,
-    attributes,
-    flags,
-    keyed,
-    labels,
-    optional,
-    part,
-    positions,
-    reals,
-    samples,
-)
+from multikernel.io import state
+from multikernel.io.state import positions, reals
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
 from multikernel.runtime.clock import OutOfTime, left
@@ -72,20 +61,20 @@ class KernelInput:
     _family: Any
     _X: Any
     _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
-    _state = attributes(
+    _state = state.attributes(
         "n_missing_",
-        n_features_in_=COUNT,
-        feature_names_in_=Maybe(labels("features")),
-        kernel_names_=labels("kernels"),
-        _n_train=COUNT,
+        n_features_in_=state.COUNT,
+        feature_names_in_=state.Maybe(state.labels("features")),
+        kernel_names_=state.labels("kernels"),
+        _n_train=state.COUNT,
         _support=positions("support", below="samples"),
-        _columns=optional(positions("support", below="samples")),
-        _X=optional(samples("columns", "features")),
-        _family=optional(part(KernelFamily, kernels="kernels", features="features")),
-        _normalization=part(Normalization, kernels="kernels", columns="columns"),
-        _clipped=keyed(positions(below="kernels"), reals("samples", "")),
+        _columns=state.optional(positions("support", below="samples")),
+        _X=state.optional(state.samples("columns", "features")),
+        _family=state.optional(state.part(KernelFamily, kernels="kernels", features="features")),
+        _normalization=state.part(Normalization, kernels="kernels", columns="columns"),
+        _clipped=state.keyed(positions(below="kernels"), reals("samples", "")),
         _largest=reals("kernels"),
-        _unit=flags("kernels"),
+        _unit=state.flags("kernels"),
     )
 
     def _sizes(self) -> dict[str, int]:

@@ -303,16 +303,9 @@ def is_sets(Y: Any) -> bool:
 def parse_labels(Y: Any, names: NDArray | None = None) -> tuple[NDArray[np.float64], NDArray]:
     """Signs (n, M) of a table of labels, +1, −1, or 0 for an entry that is missing, and the labels by column.
 
-    - A table with −1 anywhere holds −1, +1, and 0 for missing; any other holds 1 for present and 0 for absent.
-      NaN is missing in both. Booleans, frames and sparse matrices are tables.
-    - A list of label sets names the labels of each sample; none of its entries is missing.
-
-    Parameters
-    ----------
-    Y : array-like or sparse matrix of shape (n, M), or list of label sets
-        The labels.
-    names : ndarray of shape (M,), optional
-        Labels that are known, for sets.
+    A table with −1 anywhere holds −1, +1, and 0 for missing; any other holds 1 for present and 0 for absent. NaN is
+    missing in both. Booleans, frames and sparse matrices are tables. A list of label sets names the labels of each
+    sample, out of ``names`` if these are known; none of its entries is missing.
 
     Examples
     --------
@@ -321,9 +314,6 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> tuple[NDArray[np.float
     array([[ 1., -1.],
            [ 1.,  1.],
            [-1., -1.]])
-    >>> parse_labels([[1, -1], [0, 1]])[0]
-    array([[ 1., -1.],
-           [ 0.,  1.]])
     """
     if is_sets(Y):
         return _from_sets(Y, names)

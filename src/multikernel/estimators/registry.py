@@ -14,30 +14,14 @@ _METHODS: dict[str, Method] = {}
 
 @dataclass(frozen=True)
 class Method:
-    """A named way of learning from several kernels.
+    """A named way of learning from several kernels."""
 
-    Parameters
-    ----------
-    name : str
-        What users type, such as ``"average"``.
-    title : str
-        What tables show.
-    estimator : type
-        The estimator's class.
-    params : mapping
-        Constructor parameters that make the method, for instance ``{"how": "product"}``.
-    grid : mapping
-        Values worth trying by inner validation.
-    order : int
-        Position in tables: baselines first.
-    """
-
-    name: str
-    title: str
+    name: str  # what users type, such as "average"
+    title: str  # what tables show
     estimator: type
-    params: Mapping[str, Any] = field(default_factory=dict)
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    order: int = 100
+    params: Mapping[str, Any] = field(default_factory=dict)  # that make the method, such as {"how": "product"}
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # values worth trying by inner validation
+    order: int = 100  # position in tables: baselines first
 
     def make(self, kernels: Any, **params: Any) -> BaseEstimator:
         """Build the estimator on ``kernels``; ``params`` override the method's own."""
@@ -64,15 +48,7 @@ def register(
 
 
 def available() -> dict[str, Method]:
-    """All registered methods, in the order of tables.
-
-    Examples
-    --------
-    >>> import multikernel
-    >>> from multikernel.estimators.registry import available
-    >>> "average" in available()
-    True
-    """
+    """All registered methods, in the order of tables."""
     import multikernel.estimators  # noqa: F401  (estimators register themselves when they are imported)
 
     return {m.name: m for m in sorted(_METHODS.values(), key=lambda m: (m.order, m.name))}

@@ -38,11 +38,6 @@ class SmoothMKL(AverageLossMachine):
 
     Parameters
     ----------
-    kernels : list of kernels, "precomputed", or None
-        The kernels to combine. ``None``: linear and RBF kernels on all columns; the kernels are scaled to unit
-        variance, the columns are not. "precomputed": X holds the kernels, shape (n, n, F), or is a Gram stack. Linear
-        kernels, :class:`~multikernel.kernels.Nystroem` and :class:`~multikernel.kernels.RandomFourier` have explicit
-        features: if all kernels do, w is a vector and nothing of size n² is made.
     p : float
         Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
     loss : str
@@ -114,7 +109,9 @@ class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
 
     For more than two classes both hinges are summed over the classes, each against the rest; the weights are shared.
     Here p is the norm of the kernel weights; on w it is the group norm 2p/(p + 1)
-    (:func:`multikernel.problems.obscure.group_norm`), the p of :class:`ObscureClassifier`.
+    (:func:`multikernel.problems.obscure.group_norm`), the p of :class:`ObscureClassifier`. If all kernels have
+    explicit features (linear, :class:`~multikernel.kernels.Nystroem`, :class:`~multikernel.kernels.RandomFourier`), w
+    is a vector and nothing of size n² is made.
 
     Parameters
     ----------

@@ -44,23 +44,11 @@ WHY = {
 class Run:
     """The context of one fit. The clock starts with the ``with`` block.
 
-    Parameters
-    ----------
-    title : str
-        Shown on progress bars and in warnings.
-    tol : float
-        Relative duality gap for each problem.
-    max_time : float, optional
-        Seconds for all that is done inside; in ``solve`` with what a checkpoint tells of. When they are up the best
-        solutions so far are returned; without it, a limit around the run ends it with OutOfTime.
-    n_jobs : int, optional
-        Threads over problems, as in scikit-learn: ``None`` is 1, -1 all cores.
-    verbose : bool
-        Show a progress bar.
-    callback : callable, optional
-        Called with each history row, a dict, the problem's index under ``"problem"``; a true value stops the fit.
-    keep_interrupted : bool
-        Whether Ctrl-C ends the fit with the best solutions so far; if not, it is raised once solvers have stopped.
+    When ``max_time`` seconds are up, those that a checkpoint tells of included, the best solutions so far are
+    returned; without it, a limit around the run ends it with OutOfTime. ``n_jobs`` are threads over problems, as in
+    scikit-learn. The callback gets each history row, the problem's index under ``"problem"``; a true value stops the
+    fit. ``keep_interrupted`` says whether Ctrl-C ends the fit with the best solutions so far; if not, it is raised
+    once solvers have stopped.
     """
 
     def __init__(

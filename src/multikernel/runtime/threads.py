@@ -47,12 +47,6 @@ def map_threads(function: Callable[..., Any], arguments: Iterable[tuple], n_thre
 
     On a thread that is already at work for such a call everything is done by that thread: the cores are taken. No
     call is begun once time is up, and none is at work any more when this one ends, be it by an exception.
-
-    Examples
-    --------
-    >>> from multikernel.runtime.threads import map_threads
-    >>> map_threads(pow, [(2, 3), (3, 2)])
-    [8, 9]
     """
     arguments = list(arguments)
     n_threads = thread_count() if n_threads is None else n_threads

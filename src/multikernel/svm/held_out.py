@@ -139,14 +139,19 @@ def _worst(svms: LabelSVMs, scores: Array, alpha: Array) -> float:
     return max(c.relative_gap if alpha[:, t].any() else 0.0 for t, c in enumerate(certificates))
 
 
+def possible_folds(cv: Any, labels: NDArray) -> Any:
+    """``cv``; an integer is lowered to the size of the smallest class."""
+    if not isinstance(cv, int) or isinstance(cv, bool):
+        return cv
+    sizes = np.unique(labels, return_counts=True)[1]
+    if sizes.max() < 2:
+        raise ValueError("every class has only one sample: there is nothing to hold out. Add samples.")
+    return max(2, min(cv, int(sizes.min())))
+
+
 def held_out_folds(cv: Any, labels: NDArray) -> Folds:
     """Training and held-out parts of ``cv``; an integer is lowered to the size of the smallest class."""
-    given = cv
-    if isinstance(cv, int) and not isinstance(cv, bool):
-        largest = int(np.unique(labels, return_counts=True)[1].max())
-        if largest < 2:
-            raise ValueError("every class has only one sample: there is nothing to hold out. Add samples.")
-        cv = max(2, min(cv, int(np.unique(labels, return_counts=True)[1].min())))
+    given, cv = cv, possible_folds(cv, labels)
     from sklearn.model_selection import check_cv
 
     with warnings.catch_warnings():
