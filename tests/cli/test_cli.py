@@ -188,6 +188,18 @@ def test_precomputed_kernels_are_fitted_and_predicted(run, kernels):
     assert "there is no file wrong.npz" in err
 
 
+def test_warnings_are_said_and_kernels_named(run):
+    X, y = load_iris(return_X_y=True)
+    K = [np.exp(-((X[:, None, j] - X[:, j]) ** 2)) for j in (0, 2)]
+    np.savez("kernels.npz", K=1e3 * np.stack(K), y=y, names=["sepals", "petals"])
+    code, _, err = run("fit", "-d", "kernels.npz", "-m", "mkl", "-C", "1", "--max-time", "1e-6", "-o", "model.mkl")
+    assert code == 0
+    assert "\nmultikernel: warning: MKLClassifier did not converge" in err
+    code, out, _ = run("info", "model.mkl")
+    assert code == 0
+    assert "petals" in out.partition("share of each kernel")[2].partition("method")[0]
+
+
 def test_info_describes_data_and_the_installation(run, flowers):
     code, out, _ = run("info", flowers)
     assert code == 0

@@ -285,6 +285,7 @@ def test_numbers_are_predicted(run):
     np.testing.assert_array_equal([float(line) for line in out.split()[1:]], load("r.mkl").predict(X))
     assert "R² 0." in err
     assert "root mean square error" in err
+    assert "SVRGMKLRegressor" in run("info", "r.mkl")[1]
     for option in ("--scores", "--proba"):
         assert "it predicts numbers" in run("predict", "r.mkl", "-d", "d.csv", option)[2]
     code, _, err = run("fit", "-d", "d.csv", "--regression", "-m", "mkl", "-o", "r.mkl")

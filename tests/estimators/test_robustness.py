@@ -26,7 +26,6 @@ from multikernel import (
     SVRGMKLClassifier,
     UFOMKLClassifier,
 )
-from multikernel.cli import main
 from multikernel.gram import gram_stack
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, FromDistance, Linear
@@ -191,16 +190,6 @@ def test_the_best_kernel_needs_classes_that_folds_can_keep():
         BestKernelClassifier("precomputed").fit(K[:2, :2], [0, 1])
     with pytest.raises(ValueError, match="trains on samples of class 1 only"):
         BestKernelClassifier("precomputed").fit(K[:3, :3], [0, 1, 1])
-
-
-def test_the_command_line_says_warnings_and_names_kernels(tmp_path, capsys):
-    _, K, y = small_task()
-    data, model = str(tmp_path / "kernels.npz"), str(tmp_path / "model.mkl")
-    np.savez(data, K=np.moveaxis(K, -1, 0) * 1e3, y=y, names=["line", "narrow", "wide"])
-    assert main(["fit", "--data", data, "--method", "mkl", "-C", "1", "--max-time", "1e-6", "--output", model]) == 0
-    assert "\nmultikernel: warning: MKLClassifier did not converge" in capsys.readouterr().err
-    assert main(["info", model]) == 0
-    assert "narrow" in capsys.readouterr().out.partition("share of each kernel")[2].partition("method")[0]
 
 
 def streamed(n_first=20, **parameters):

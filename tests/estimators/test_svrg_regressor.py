@@ -13,7 +13,6 @@ from sklearn.metrics import r2_score
 
 from multikernel import SVRGMKLRegressor
 from multikernel.gram import LowRankStack
-from multikernel.io.models import save
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem
 
 K, SIGNS, _ = make_kernels(n_kernels=4, n=30)
@@ -124,14 +123,6 @@ def test_explicit_features_give_the_dense_answer():
 def test_nystroem_features_work():
     kernels = [Nystroem(kernel=RBF(), rank=20, columns=[2, 3]), Nystroem(kernel=RBF(), rank=20, columns=[8, 9])]
     assert SVRGMKLRegressor(kernels, C=1.0, random_state=0).fit(X, y).score(X, y) > 0.4
-
-
-def test_a_model_file_of_a_regressor_can_be_looked_at(tmp_path, capsys):
-    from multikernel.cli import main
-
-    save(SVRGMKLRegressor(KERNELS, random_state=0).fit(X, y), tmp_path / "model.mk")
-    assert main(["info", str(tmp_path / "model.mk")]) == 0
-    assert "SVRGMKLRegressor" in capsys.readouterr().out
 
 
 def test_constant_targets_are_predicted():
