@@ -24,13 +24,6 @@ class ScoreTable:
     """State of a stochastic method: θ = scale · T as scores of all samples under each T_j, and as coefficients.
 
     See :mod:`multikernel.compiled.score_table` for what is kept. The table takes 8·F·M·n bytes.
-
-    Parameters
-    ----------
-    problem : ObscureProblem
-        What is solved.
-    rows : KernelRows, optional
-        Kernel rows, if they were made before.
     """
 
     def __init__(self, problem: ObscureProblem, rows: KernelRows | None = None):
@@ -80,33 +73,28 @@ class ScoreTable:
     def _run(
         self, steps: Callable[..., int], order: NDArray, factor: Callable[[], float], data: tuple, settings: tuple
     ) -> None:
+        """Compiled steps on the samples of ``order``; where a row is missing they are called again once it is there."""
+        loss, kernels, order = self.problem.loss, self.kernels, np.ascontiguousarray(order, dtype=np.int64)
+        at_once = max(1, ENTRIES_AT_ONCE // (len(self.table) * len(loss)))
+        position, self._ahead = 0, np.zeros(0, dtype=np.int64)
         try:
-            self._take_steps(steps, np.ascontiguousarray(order, dtype=np.int64), factor, data, settings)
+            while position < len(order):
+                check()
+                part = order[: position + at_once]
+                position = steps(
+                    kernels.rows, kernels.slot, self.diagonal, loss.labels, loss.cost, self.importance, *data,
+                    part, position, *settings, self.table, self.coef, self.squares, self.weights, self.scalars,
+                    self._scores,
+                )  # fmt: skip
+                if self.scale < self.compiled.SMALLEST_SCALE:
+                    self._unscale()
+                if position < len(part) and kernels.slot[order[position]] < 0:
+                    kernels.load(self._needed(order, position, factor()))
         except OutOfTime as end:
             self.settle()
             reached = Solution(self.problem, factor() * self.table, factor() * self.coef, self.weights)
             end.reached = reached.weights, reached.alpha
             raise
-
-    def _take_steps(
-        self, steps: Callable[..., int], order: NDArray, factor: Callable[[], float], data: tuple, settings: tuple
-    ) -> None:
-        loss, kernels = self.problem.loss, self.kernels
-        at_once = max(1, ENTRIES_AT_ONCE // (len(self.table) * len(loss)))
-        position = 0
-        self._ahead = np.zeros(0, dtype=np.int64)
-        while position < len(order):
-            check()
-            part = order[: position + at_once]
-            position = steps(
-                kernels.rows, kernels.slot, self.diagonal, loss.labels, loss.cost, self.importance, *data,
-                part, position, *settings, self.table, self.coef, self.squares, self.weights, self.scalars,
-                self._scores,
-            )  # fmt: skip
-            if self.scale < self.compiled.SMALLEST_SCALE:
-                self._unscale()
-            if position < len(part) and kernels.slot[order[position]] < 0:
-                kernels.load(self._needed(order, position, factor()))
 
     def _unscale(self) -> None:
         """Multiply the scale into T, and set it to one."""
@@ -218,18 +206,7 @@ class ScoreTable:
 
 
 class Solution:
-    """A candidate in the form in which tables give it: scores of each kernel and coefficients.
-
-    Parameters
-    ----------
-    problem : ObscureProblem
-    table : ndarray of shape (F, M, n)
-        Scores under θ.
-    alpha : ndarray of shape (n, M)
-        Coefficients of θ, in the units of the problem's alpha.
-    weights : ndarray of shape (F,), optional
-        By default those that the norms imply.
-    """
+    """A candidate in its best length, from scores (F, M, n) and coefficients (n, M) of θ; weights are those implied."""
 
     def __init__(self, problem: ObscureProblem, table: NDArray, alpha: NDArray, weights: NDArray | None = None):
         squares = np.maximum(squares_of(table, alpha), 0.0)
