@@ -206,7 +206,7 @@ class ScoreTable:
 
 
 class Solution:
-    """A candidate in its best length, from scores (F, M, n) and coefficients (n, M) of θ; weights are those implied."""
+    """A candidate in its best length, from scores (F, M, n) and coefficients (n, M) of θ; weights may be implied."""
 
     def __init__(self, problem: ObscureProblem, table: NDArray, alpha: NDArray, weights: NDArray | None = None):
         squares = np.maximum(squares_of(table, alpha), 0.0)
