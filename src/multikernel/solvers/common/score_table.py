@@ -73,7 +73,7 @@ class ScoreTable:
     def _run(
         self, steps: Callable[..., int], order: NDArray, factor: Callable[[], float], data: tuple, settings: tuple
     ) -> None:
-        """Compiled steps on the samples of ``order``; where a row is missing they are called again once it is there."""
+        """Compiled steps on the samples of ``order``; where a row is missing they go on once it is there."""
         loss, kernels, order = self.problem.loss, self.kernels, np.ascontiguousarray(order, dtype=np.int64)
         at_once = max(1, ENTRIES_AT_ONCE // (len(self.table) * len(loss)))
         position, self._ahead = 0, np.zeros(0, dtype=np.int64)
