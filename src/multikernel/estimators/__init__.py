@@ -1,5 +1,6 @@
 """scikit-learn classes: validate, build, solve, store; nothing numerical."""
 
+from multikernel.estimators.alignment import AlignmentMKLClassifier
 from multikernel.estimators.average import KernelAverageClassifier
 from multikernel.estimators.best import BestKernelClassifier
 from multikernel.estimators.cgboost import CGBoostClassifier
@@ -16,6 +17,7 @@ from multikernel.estimators.svrg import SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.estimators.ufo import UFOMKLClassifier
 
 __all__ = [
+    "AlignmentMKLClassifier",
     "BestKernelClassifier",
     "CGBoostClassifier",
     "CSKLClassifier",

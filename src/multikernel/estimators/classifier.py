@@ -54,6 +54,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         n_tasks = 1 if n == 2 else n if self.multi_class == "ovr" else n * (n - 1) // 2
         return {**super()._sizes(), "classes": n, "tasks": n_tasks}
 
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if len(self.classes_) < 2:
+            raise ValueError("classes_ has fewer than two classes")
+
     # -- fit -------------------------------------------------------------------------------------------------
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
