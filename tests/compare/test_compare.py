@@ -405,13 +405,18 @@ def test_splits_can_be_given(views):
     ("train", "test", "message"),
     [
         ([0, 1, 2, 3], [3, 4], "a split uses 1 samples for both training and testing, first row 3"),
-        ([0, 1, 2, 99], [4, 5], "range from 0 to 99, but rows are numbered from 0 to 23"),
+        (
+            [0, 1, 2, 99],
+            [4, 5],
+            "outside these 24 samples: give pairs of arrays of whole numbers from 0 to 23",
+        ),
         ([0, 2, 4], [1, 3], "two classes are needed, with two samples each"),
-        ([0.5, 1.0], [2, 3], "not row numbers"),
+        (np.arange(8), np.arange(0), "no test samples"),
+        ([0.5, 1.0], [2, 3], "arrays of whole numbers"),
     ],
 )
 def test_splits_that_make_no_sense_are_refused(train, test, message):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(ValueError, match=message):
         compare(marked_kernels(24), LABELS, cv=[(np.array(train), np.array(test))])
 
 

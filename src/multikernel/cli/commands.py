@@ -148,9 +148,8 @@ def _method(options: argparse.Namespace) -> Method:
     names = known_names(options.method, list(available()), "method")
     if len(names) > 1:
         raise UsageError(f"--method {options.method}: fit takes one method; use compare to run several")
-    score = None if options.scoring == "accuracy" else METRICS[options.scoring]
-    settings = {"class_weight": options.class_weight, "max_time": options.max_time, "scoring": score}
-    return configured(available()[names[0]], **settings)
+    method = available()[names[0]]
+    return configured(method, options.scoring, class_weight=options.class_weight, max_time=options.max_time)
 
 
 def _tuned(method: Method, task: CommandTask, options: argparse.Namespace) -> Choice:

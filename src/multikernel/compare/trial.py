@@ -143,17 +143,13 @@ class Trial:
     ) -> None:
         """Score kernel k alone."""
         training, testing = self.training.take(kernels=[k]), self.testing.take(kernels=[k])
+        # a method that validated each kernel alone, on these folds, has made the choice already
+        known = self.by_kernel.get(repr(candidates))
+        tried = candidates if known is None else [known[k]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                # a method that validated each kernel alone, on these folds, has made the choice already
-                known = self.by_kernel.get(repr(candidates))
-                if known is None:
-                    chosen = choose(
-                        method, candidates, training, self.y_train, self.inner, step, self.score
-                    ).parameters
-                else:
-                    chosen = known[k]
+                chosen = choose(method, tried, training, self.y_train, self.inner, step, self.score).parameters
                 model = make_on_stack(method, chosen, self.inner).fit(training, self.y_train)
                 judged = self._judge(model, testing)
                 step()  # ends here after an interrupt, before anything is stored

@@ -12,17 +12,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from multikernel.compare.scores import Score, accuracy
+from multikernel.compare.scores import METRICS, Score, accuracy
 from multikernel.estimators.registry import Method
 
 Split = tuple[np.ndarray, np.ndarray]
 
 
-def configured(method: Method, **settings: Any) -> Method:
+def configured(method: Method, scoring: str = "accuracy", **settings: Any) -> Method:
     """The method with settings such as ``class_weight``, where its estimator has them and they are not None."""
     known = signature(method.estimator).parameters
-    if method.params.get("criterion") == "loo":  # which counts correct samples
-        settings.pop("scoring", None)
+    # leave-one-out counts correct samples, whatever the score
+    if scoring != "accuracy" and method.params.get("criterion") != "loo":
+        settings["scoring"] = METRICS[scoring]
     given = {name: value for name, value in settings.items() if name in known and value is not None}
     return replace(method, params={**method.params, **given})
 

@@ -18,6 +18,7 @@ from multikernel.compare.stacks import Preparation
 from multikernel.compare.table import HEADS
 from multikernel.compare.trial import Trial, interruption
 from multikernel.compare.tuning import Split, candidates, configured, inner_folds, n_fits, validates_itself
+from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.registry import Method, available
 from multikernel.gram.normalization import Steps
 from multikernel.io.files import DataError, near_matches
@@ -117,9 +118,10 @@ def compare(
         for name in names:
             if name not in known:
                 raise DataError(f"there is no {what} {name!r}; {near_matches(name, list(known))}")
-    own_score = None if scoring == "accuracy" else METRICS[scoring]
-    settings = {"class_weight": class_weight, "max_time": max_time, "scoring": own_score}
-    ready = {name: configured(method, **settings) for name, method in available().items()}
+    ready = {
+        name: configured(method, scoring, class_weight=class_weight, max_time=max_time)
+        for name, method in available().items()
+    }
     y = np.asarray(y)
     splits = list(_splits(y, cv, test_size, random_state))
     smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
@@ -127,7 +129,7 @@ def compare(
     preparation = Preparation(kernels if precomputed else as_kernels(kernels), scale, psd, normalize, memory)
     X = preparation.checked(X, kernel_names)
     names = list(X.names) if precomputed else [kernel.label for kernel in preparation.kernels]
-    run = Run(
+    contest = Contest(
         X,
         y,
         preparation,
@@ -153,22 +155,20 @@ def compare(
             baseline=MethodResult("baseline", "Most frequent class"),
         ),
     )
-    found = run.found
-    found.methods = [MethodResult(method.name, method.title) for method in run.methods]
+    found = contest.found
+    found.methods = [MethodResult(method.name, method.title) for method in contest.methods]
     by = "" if scoring == "accuracy" else f" of {HEADS[scoring]}"
     found.protocol = (
-        f"{_how(splits, cv, test_size)}; parameters by {run.inner_cv}-fold validation{by} inside the training "
+        f"{_how(splits, cv, test_size)}; parameters by {contest.inner_cv}-fold validation{by} inside the training "
         f"samples{preparation}" + ("" if class_weight is None else f"; class weights {class_weight}")
     )
-    if class_weight is None and scoring == "accuracy":
-        found.remarks.extend(_unbalanced(y))
-    run(progress)
-    found.remarks.extend(_no_better(found))
+    contest(progress)
+    found.remarks.extend(_remarks(found, y, weighted=class_weight is not None))
     return found
 
 
 @dataclass
-class Run:
+class Contest:
     """A comparison under way: what is compared and how, what was found, and the fits done."""
 
     X: Any  # features, or the stack of precomputed kernels between all samples
@@ -257,25 +257,19 @@ class Run:
         return 1 if chosen else self._n_fits(self.single)
 
 
-def _unbalanced(y: np.ndarray) -> list[str]:
-    """A remark if one class has several times the samples of another."""
+def _remarks(found: Comparison, y: np.ndarray, weighted: bool) -> Iterator[str]:
+    """What to know before reading the scores."""
     classes, counts = np.unique(y, return_counts=True)
-    if counts.max() < UNBALANCED * counts.min():
-        return []
-    return [
-        f"classes are unbalanced: {counts.max()} of {len(y)} samples belong to class "
-        f"{str(classes[counts.argmax()])!r}, {counts.min()} to {str(classes[counts.argmin()])!r}. Accuracy favours "
-        "large classes: also look at the balanced accuracy, and try class weights (balanced) and another scoring "
-        "(balanced_accuracy, roc_auc)"
-    ]
-
-
-def _no_better(comparison: Comparison) -> list[str]:
-    """A remark if nothing that was learnt is better than nothing."""
-    best, baseline = comparison.best(), comparison.baseline
-    if best is None or baseline is None or best.score > baseline.score:
-        return []
-    return [f"by {HEADS[comparison.scoring]}, no method is better than always predicting the most frequent class"]
+    if not weighted and found.scoring == "accuracy" and counts.max() >= UNBALANCED * counts.min():
+        yield (
+            f"classes are unbalanced: {counts.max()} of {len(y)} samples belong to class "
+            f"{str(classes[counts.argmax()])!r}, {counts.min()} to {str(classes[counts.argmin()])!r}. Accuracy "
+            "favours large classes: also look at the balanced accuracy, and try class weights (balanced) and another "
+            "scoring (balanced_accuracy, roc_auc)"
+        )
+    best = found.best()
+    if best is not None and found.baseline is not None and best.score <= found.baseline.score:
+        yield f"by {HEADS[found.scoring]}, no method is better than always predicting the most frequent class"
 
 
 def _how(splits: list[Split], cv: int | Sequence[Split], test_size: float | None) -> str:
@@ -296,8 +290,9 @@ def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, r
     if len(classes) < 2:
         raise DataError(f"all {len(y)} samples belong to class {classes[0]!r}: at least two classes are needed")
     if not isinstance(cv, int):
-        for train, test in cv:
-            yield _checked(y, np.asarray(train), np.asarray(test))
+        rows = np.arange(len(y))
+        for train, test in folds_of(cv, y):
+            yield _checked(y, rows[train], rows[test])
         return
     if test_size is None:
         if cv < 2:
@@ -322,14 +317,6 @@ def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, r
 
 def _checked(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
     """A given split, if its parts are apart and hold what is needed to learn and to score."""
-    for name, part in (("training", train), ("test", test)):
-        if part.dtype.kind not in "iu" or part.ndim != 1 or not len(part):
-            raise DataError(f"the {name} samples of a split are {part.dtype} of shape {part.shape}, not row numbers")
-        if part.min() < 0 or part.max() >= len(y):
-            raise DataError(
-                f"the {name} samples of a split range from {part.min()} to {part.max()}, but rows are numbered from "
-                f"0 to {len(y) - 1}"
-            )
     both = np.intersect1d(train, test)
     if len(both):
         raise DataError(f"a split uses {len(both)} samples for both training and testing, first row {both[0]}")
@@ -342,4 +329,6 @@ def _checked(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
         raise DataError(
             f"the test samples of a split contain class {str(unknown[0])!r}, which has no training samples"
         )
+    if not len(test):
+        raise DataError("a split has no test samples: give some, or fit without a comparison")
     return train, test
