@@ -21,7 +21,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.mkl.newton import newton
+from multikernel.solvers.common.newton import newton
 from multikernel.svm import CSVM, NuSVM
 
 REAL, EPS = np.longdouble, np.finfo(np.float64).eps

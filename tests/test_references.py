@@ -40,9 +40,9 @@ from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor
+from multikernel.solvers.common.newton import newton
 from multikernel.solvers.fisher import fisher_newton
 from multikernel.solvers.gmkl import spectral_gradient
-from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.multilabel.level import label_level
 from multikernel.solvers.obscure.sdca import sdca
 from multikernel.solvers.svrg.svrg import svrg

@@ -8,25 +8,39 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from mkl_problems import make_kernels
-from references import REAL, Ball, Capped, claim, margin_loss, norm, products, svm_bracket
+from references import (
+    REAL,
+    Ball,
+    Capped,
+    Penalised,
+    claim,
+    margin_loss,
+    norm,
+    products,
+    svm_bracket,
+    worst_label_bracket,
+)
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import CSKLClassifier, MKLClassifier
 from multikernel.gram import DenseStack, LowRankStack
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.certificate import Certificate, Rounding
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
+from multikernel.problems.gmkl import GeneralizedProblem, SumOfKernels
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SquaredHinge
 from multikernel.problems.lpbeta import MarginProblem
 from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.multilabel import LabelSumProblem, WorstLabelProblem
 from multikernel.problems.obscure import ObscureProblem
-from multikernel.problems.rounding import Rounding
+from multikernel.problems.regularizers import L1
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.mkl.newton import newton
+from multikernel.solvers.average import OneKernelProblem
+from multikernel.solvers.common.newton import newton
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 C, P = 1e4, 1.01
@@ -224,6 +238,69 @@ def test_groups_and_labels_include_their_rounding(inner):
         sharp = problem.certificate(weights, alpha)
         assert sharp.rounding < 1e-3 * blurred.rounding
         assert blurred.dual <= sharp.dual <= sharp.primal <= blurred.primal
+
+
+def one_kernel(stack, signs):
+    problem = OneKernelProblem(stack.combine(np.ones(3)), CSVM(signs[:, 0], C), np.ones(3))
+    weights, alpha = problem.start()
+    alpha = problem.inner.solve(problem.operator, alpha, tol=1e-3, warn=False)[1]
+    kernel = problem.operator.K[None]
+    return problem, weights, alpha, svm_bracket(kernel, problem.inner, Ball(1.0), candidate(np.ones(1), alpha))
+
+
+def penalised(stack, signs):
+    problem = GeneralizedProblem(stack, CSVM(signs[:, 0], C), SumOfKernels(), L1(), 1e5, memory=1 << 20)
+    weights, alpha = problem.start()
+    alpha = problem.solve_inner(weights, alpha, 1e-3)[1]
+    penalty = Penalised("L1", 1e5)
+    return problem, weights, alpha, svm_bracket(stack.to_array(), problem.inner, penalty, candidate(weights, alpha))
+
+
+def label_sum(stack, signs):
+    problem = LabelSumProblem(stack, LabelSVMs(signs, C), memory=1 << 20)
+    weights, alpha = problem.start()
+    alpha = problem.solve_inner(weights, alpha, 1e-3)[1]
+    bracket = svm_bracket(stack.to_array(), problem.inner, Ball(1.0), candidate(weights, alpha))
+    return problem, weights, alpha, bracket
+
+
+def worst_label(stack, signs):
+    problem = WorstLabelProblem(stack, LabelSVMs(signs, C), memory=1 << 20)
+    weights, alpha = problem.start()
+    alpha = problem.solve_labels(weights, alpha, np.arange(2), np.full(2, 1e-3))
+    return problem, weights, alpha, worst_label_bracket(problem, candidate(weights, alpha))
+
+
+def candidate(weights, alpha):
+    return SimpleNamespace(weights=weights, alpha=alpha)
+
+
+@pytest.mark.parametrize("make", [one_kernel, penalised, label_sum, worst_label])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_certificate_of_svms_holds_for_exact_sums(make, seed):
+    K, y = rank_one(seed, 3)
+    signs = np.where(np.column_stack([y, np.random.default_rng(seed).permutation(y)]), 1.0, -1.0)
+    problem, weights, alpha, exact = make(DenseStack(K), signs)
+    claimed = problem.certificate(weights, alpha)
+    assert claimed.rounding > 1e-12 * claimed.primal
+    assert claimed.dual <= exact.lower
+    assert exact.upper <= claimed.primal
+    if problem.sharpen():
+        sharp = problem.certificate(weights, alpha)
+        assert sharp.rounding < 1e-3 * claimed.rounding
+        assert claimed.dual <= sharp.dual <= sharp.primal <= claimed.primal
+
+
+@pytest.mark.parametrize("make", [penalised, label_sum, worst_label])
+def test_single_precision_of_a_combined_kernel_is_part_of_the_rounding(make):
+    K, y = single_precision(1, 30)
+    signs = np.where(np.column_stack([y, y[::-1]]), 1.0, -1.0)
+    problem, weights, alpha, exact = make(DenseStack(K), signs)
+    claimed = problem.certificate(weights, alpha)
+    assert claimed.dual <= exact.lower
+    assert exact.upper <= claimed.primal
+    assert problem.sharpen()
+    assert problem.certificate(weights, alpha).rounding < 1e-3 * claimed.rounding
 
 
 def test_a_monitor_asks_for_precision_only_where_rounding_hides_the_gap():

@@ -39,7 +39,7 @@ from multikernel.solvers import lpbeta as lp_beta
 from multikernel.solvers.multilabel import final
 from multikernel.svm import cholesky as factorisation
 from multikernel.svm.binary import CSVM
-from multikernel.svm.working_set import WorkingSet
+from multikernel.svm.decomposition import WorkingSet
 
 KERNELS = [Linear(), RBF(bandwidth="0.25*mean"), RBF()]
 X, Y = load_digits(n_class=3, return_X_y=True)

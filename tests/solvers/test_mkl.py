@@ -15,7 +15,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.catalogue import SOLVERS, fastest, find_solver
-from multikernel.solvers.common.outer_loop import evaluate
+from multikernel.solvers.common.newton import evaluate
 from multikernel.solvers.mkl.simplemkl import exact_line_search
 from multikernel.solvers.printed.taylor_master import TaylorModel
 from multikernel.svm import CSVM, LabelSVMs, NuSVM

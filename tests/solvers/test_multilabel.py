@@ -14,9 +14,9 @@ from multikernel.problems.multilabel import LabelSumProblem, WorstLabelProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.catalogue import find_solver
+from multikernel.solvers.common.newton import newton
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.cutting_planes import level_method, silp
-from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.multilabel.level import MOST_CUTS, LabelCuts, label_level
 from multikernel.solvers.multilabel.sa import (
     LabelTable,

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multikernel.datasets import load_digits_quadrants
 from multikernel.kernels import KernelFamily
 from multikernel.svm.binary import CSVM
-from multikernel.svm.decomposition import Progress
+from multikernel.svm.decomposition import BoundedNewton, Progress
 from multikernel.svm.interior import MOST_STEPS, _Path, interior_point
 from multikernel.svm.quadratic_program import (
     DenseOperator,
@@ -19,7 +19,6 @@ from multikernel.svm.quadratic_program import (
     weighted_quantile,
     with_sum,
 )
-from multikernel.svm.working_set import BoundedNewton
 
 seeds = st.integers(0, 2**31)
 

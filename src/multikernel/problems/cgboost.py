@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
-from multikernel.problems.certificate import Certificate
-from multikernel.svm.binary import UNIT
+from multikernel.problems.certificate import UNIT, Certificate
 from multikernel.svm.labels import LabelSVMs
 
 Array = NDArray[np.float64]

@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack, format_bytes
 from multikernel.gram.lowrank import Features
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.certificate import UNIT, Certificate, Rounding
 from multikernel.problems.primal import Matrix, PrimalProblem, Vector
-from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.threads import map_threads, one_blas_thread
-from multikernel.svm.binary import UNIT
 from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
 
 

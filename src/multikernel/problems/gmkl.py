@@ -13,8 +13,8 @@ from multikernel.gram import Combination, DenseStack, GramStack
 from multikernel.gram.base import support_of
 from multikernel.gram.checks import PRODUCT_ADVICE, check_matrix
 from multikernel.kernels.base import exponential
-from multikernel.problems.base import KernelProblem, LastValue
 from multikernel.problems.certificate import Certificate
+from multikernel.problems.minmax import KernelProblem, LastValue
 from multikernel.problems.regularizers import Regularizer, dual_bound, known_or_own
 from multikernel.runtime.threads import one_blas_thread
 
@@ -185,7 +185,7 @@ class GeneralizedProblem(KernelProblem):
     Parameters
     ----------
     stack, inner, memory
-        As for :class:`~multikernel.problems.base.KernelProblem`; the stack as the rule wants to see it
+        As for :class:`~multikernel.problems.minmax.KernelProblem`; the stack as the rule wants to see it
         (:func:`prepared`).
     rule : KernelRule
         K(d).

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.certificate import UNIT, Certificate
 from multikernel.problems.losses.hinge import checked_weights
-from multikernel.svm.binary import UNIT
 from multikernel.svm.quadratic_program import weighted_quantile, with_sum
 
 Table = NDArray[np.float64]

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram.base import BLOCK_BYTES, GramStack
-from multikernel.problems.base import KernelProblem, LastValue
 from multikernel.problems.cutting_planes import CuttingPlaneModel
-from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.minmax import KernelProblem, LastValue, MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.svm.labels import LabelSVMs
@@ -31,7 +30,7 @@ class LabelProblem(MinMaxProblem):
     """What the two problems share: kernel weights on the simplex, and an SVM for each label.
 
     Beside the kernels it keeps one combined kernel and arrays of shape (n, M), never (F, n, M). Parameters are those
-    of :class:`~multikernel.problems.base.KernelProblem`, with ``LabelSVMs`` as the inner problem.
+    of :class:`~multikernel.problems.minmax.KernelProblem`, with ``LabelSVMs`` as the inner problem.
     """
 
     inner: LabelSVMs

@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
 from multikernel.gram.base import support_of
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.certificate import UNIT, Certificate
 from multikernel.problems.losses.hinge import MulticlassHinge
 from multikernel.problems.primal import Matrix, PrimalProblem, Vector
 from multikernel.problems.weight_sets import LpBall, lp_norm
-from multikernel.svm.binary import UNIT
 
 # Smallest share of the largest weight that a kernel can fall to while weights are learnt.
 SMALLEST_SHARE = 1e-12

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
 from multikernel.gram.lowrank import Features
-from multikernel.problems.rounding import Rounding
+from multikernel.problems.certificate import UNIT, Rounding
 from multikernel.problems.weight_sets import LpBall, nearest
-from multikernel.svm.binary import UNIT
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack, WeightedSum, combined_scores
 from multikernel.gram.lowrank import Features
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.certificate import Certificate, Rounding
 from multikernel.problems.losses.smooth import SmoothLoss
 from multikernel.problems.primal import Matrix, PrimalProblem, Vector
-from multikernel.problems.rounding import Rounding
 from multikernel.problems.weight_sets import LpBall
 
 

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack
-from multikernel.problems.base import KernelProblem
 from multikernel.problems.extrapolation import extrapolated_move
 from multikernel.problems.groups import Groups
-from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.minmax import KernelProblem, MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
 
 Vector = NDArray[np.float64]
@@ -51,7 +50,7 @@ class VSKLProblem(MinMaxProblem):
     Parameters
     ----------
     stack, inner, memory
-        As for :class:`~multikernel.problems.base.KernelProblem`.
+        As for :class:`~multikernel.problems.minmax.KernelProblem`.
     groups : sequence of integer arrays
         Positions of each group's kernels (see :func:`multikernel.problems.groups.parse_groups`).
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.problems.base import SVMProblem, scores_and_errors
+from multikernel.gram import DenseStack
+from multikernel.problems.certificate import Rounding
+from multikernel.problems.minmax import SVMProblem, scores_and_errors
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 from multikernel.svm.binary import CSVM, NuSVM
-from multikernel.svm.quadratic_program import KernelOperator, as_operator
+from multikernel.svm.quadratic_program import DenseOperator, KernelOperator, as_operator
 
 
 class OneKernelProblem(SVMProblem):
@@ -18,7 +20,7 @@ class OneKernelProblem(SVMProblem):
 
     def __init__(self, kernel: NDArray | KernelOperator, inner: CSVM | NuSVM, weights: NDArray):
         super().__init__(inner)
-        self.operator, self.weights = as_operator(kernel), weights
+        self.operator, self.weights, self._precise = as_operator(kernel), weights, False
 
     def start(self) -> tuple[NDArray, NDArray]:
         """The given weights, and a feasible alpha."""
@@ -34,7 +36,19 @@ class OneKernelProblem(SVMProblem):
         return self.weights_of(alpha), alpha
 
     def _scores_and_errors(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        return scores_and_errors(self.operator, alpha)
+        if not (self._precise and isinstance(self.operator, DenseOperator)):
+            return scores_and_errors(self.operator, alpha)
+        stack = DenseStack(self.operator.K[None])
+        scores = stack.apply_precisely(alpha)[0]
+        return scores, Rounding(stack).of_scores(np.ones(1), alpha, np.abs(scores))
+
+    def sharpen(self) -> bool:
+        """Compute scores as if in twice the precision from now on; False if they are, or the kernel is not there."""
+        if self._precise or not isinstance(self.operator, DenseOperator):
+            return False
+        self._precise = True
+        self._products.forget()
+        return True
 
 
 def single_svm(problem: OneKernelProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:

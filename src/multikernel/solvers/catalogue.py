@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any
 
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.fisher import fisher_newton
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.cutting_planes import level_method, silp
-from multikernel.solvers.mkl.newton import newton
 from multikernel.solvers.mkl.simplemkl import capped_reduced_gradient, simplemkl
 from multikernel.solvers.mkl.smo import smo_mkl
 from multikernel.solvers.multilabel.level import label_level

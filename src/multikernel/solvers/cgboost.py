@@ -6,7 +6,7 @@ import numpy as np
 
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 
 # Kernels join together with the most violated one if their violation is at least this share of its.
 TOGETHER = 0.5

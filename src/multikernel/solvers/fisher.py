@@ -14,9 +14,8 @@ from multikernel.problems.fisher import FisherProblem, fisher_system
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import map_threads, one_blas_thread
-from multikernel.solvers.common.outer_loop import Start, evaluate
+from multikernel.solvers.common.newton import Start, evaluate, search_towards
 from multikernel.solvers.mkl.closed_form import closed_form
-from multikernel.solvers.mkl.newton import search_towards
 
 Vector = NDArray[np.float64]
 Score = Callable[[FisherProblem, NDArray, NDArray], float]

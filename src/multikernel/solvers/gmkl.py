@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.gmkl import GeneralizedProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 
 Vector = NDArray[np.float64]
 

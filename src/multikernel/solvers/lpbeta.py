@@ -11,7 +11,7 @@ from multikernel.problems.lpbeta import MarginProblem
 from multikernel.runtime.clock import check, left
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import one_blas_thread
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 
 # Constraints that a sample may add a round, its most violated first.
 RIVALS = 3

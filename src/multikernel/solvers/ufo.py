@@ -9,7 +9,7 @@ import numpy as np
 from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.clock import late
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
 from multikernel.solvers.obscure.obscure import as_columns, epochs_before, prove
 

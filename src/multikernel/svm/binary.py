@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from multikernel.problems.certificate import Certificate
+from multikernel.problems.certificate import UNIT, Certificate
 from multikernel.runtime.threads import one_blas_thread
 from multikernel.svm.decomposition import Decomposition
 from multikernel.svm.quadratic_program import (
@@ -36,8 +36,6 @@ Vector = NDArray[np.float64]
 WORKING_SIZE = 2000
 # Samples of a class that can stand for all of it.
 FEWEST = 20
-# Relative error of one operation.
-UNIT = 0.5 * float(np.finfo(np.float64).eps)
 
 
 class _SVM:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multikernel.svm.binary import UNIT
+from multikernel.problems.certificate import UNIT
 
 
 class MulticlassHinge:

@@ -12,9 +12,9 @@ from multikernel.problems.minmax import ROUGH_FREE, MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import one_blas_thread
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
+from multikernel.svm.decomposition import BoundedNewton
 from multikernel.svm.quadratic_program import BoxProblem, KernelOperator
-from multikernel.svm.working_set import BoundedNewton
 
 Vector = NDArray[np.float64]
 

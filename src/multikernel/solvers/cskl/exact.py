@@ -13,11 +13,10 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import OutOfTime, check, left, time_limit
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.cskl.branch_and_bound import Branching, Cut, Cuts
-from multikernel.solvers.mkl.newton import newton
+from multikernel.svm.decomposition import WorkingSet
 from multikernel.svm.quadratic_program import DenseOperator
-from multikernel.svm.working_set import WorkingSet
 
 Vector = NDArray[np.float64]
 

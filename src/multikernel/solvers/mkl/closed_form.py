@@ -6,7 +6,7 @@ import numpy as np
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+from multikernel.solvers.common.newton import InnerTolerance, Start
 
 # Share of the largest weight that a weight of zero gets at the start: it would stay zero.
 REVIVED = 1e-3

@@ -7,8 +7,7 @@ import numpy as np
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start
-from multikernel.solvers.mkl.newton import prove_by_one_alpha
+from multikernel.solvers.common.newton import InnerTolerance, Start, prove_by_one_alpha
 
 # Level of the projection: between 0 (cutting planes) and 1 (no progress). After a step on which the model kept this
 # share of the decrease that it promised, nothing needs to be held back, and the level is low.

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start, WeightPoint, evaluate
-from multikernel.solvers.mkl.newton import prove_by_one_alpha
+from multikernel.solvers.common.newton import InnerTolerance, Start, WeightPoint, evaluate, prove_by_one_alpha
 
 Vector = NDArray[np.float64]
 

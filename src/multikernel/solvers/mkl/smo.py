@@ -12,9 +12,8 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.mkl.closed_form import closed_form
-from multikernel.solvers.mkl.newton import newton
 from multikernel.svm.binary import CSVM
 
 Vector = NDArray[np.float64]
@@ -58,7 +57,7 @@ def smo_mkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, ma
     monitor is told. Rows of the kernels are read as they are needed, into a cache of half of ``problem.memory``.
     The nearer p is to 1, the nearer the dual is to one with kinks, and the more steps it takes; for p = 1 coordinate
     ascent does not work at all. As any SMO it also creeps on kernels of low rank with a huge C: where twenty bursts
-    do not halve the gap, :func:`~multikernel.solvers.mkl.newton.newton` (beyond a hundred kernels
+    do not halve the gap, :func:`~multikernel.solvers.common.newton.newton` (beyond a hundred kernels
     :func:`~multikernel.solvers.mkl.closed_form.closed_form`) finishes.
     ``max_iter`` is the largest number of bursts, those of a finishing solver included; from p = 1e6 on it is one SVM.
     """

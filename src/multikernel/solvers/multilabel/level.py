@@ -11,7 +11,7 @@ from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import SAME_GAP, Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+from multikernel.solvers.common.newton import InnerTolerance, Start
 
 Vector = NDArray[np.float64]
 

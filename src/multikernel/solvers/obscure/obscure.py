@@ -12,7 +12,7 @@ from scipy.linalg.blas import daxpy
 from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.clock import OutOfTime, grace, late
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
 
 # Epochs of stage 1, unless one of them passes without an update; at most a quarter of all.

@@ -14,7 +14,7 @@ from multikernel.problems.obscure import ObscureProblem
 from multikernel.problems.primal import PrimalProblem
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
 from multikernel.solvers.obscure.obscure import as_columns
 

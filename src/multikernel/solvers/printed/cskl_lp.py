@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start, WeightPoint
+from multikernel.solvers.common.newton import Start, WeightPoint
 from multikernel.solvers.mkl.simplemkl import border_point, descend, exact_line_search, longest_step
 
 Vector = NDArray[np.float64]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+from multikernel.solvers.common.newton import InnerTolerance, Start
 from multikernel.solvers.multilabel.level import LabelCuts
 from multikernel.solvers.multilabel.sa import normalised
 

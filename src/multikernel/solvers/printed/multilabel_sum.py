@@ -6,7 +6,7 @@ import numpy as np
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+from multikernel.solvers.common.newton import InnerTolerance, Start
 
 # Length of the first move of the weights.
 FIRST_MOVE = 0.2

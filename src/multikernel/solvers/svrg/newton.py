@@ -12,8 +12,7 @@ from multikernel.problems.svrg import Matrix, SmoothProblem, as_matrix
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import map_threads, one_blas_thread
-from multikernel.solvers.common.outer_loop import Start
-from multikernel.solvers.mkl.newton import newton
+from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.svrg.iterate import Direction, Iterate
 from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
 from multikernel.svm.decomposition import Decomposition
@@ -42,7 +41,7 @@ def smooth_newton(
     on the samples where W is not zero; for the softmax loss W is taken for its diagonal, score by score, which makes
     the model approximate and the steps in alpha a few preconditioned conjugate gradients. The factorisation is what
     an exact Newton step in alpha at fixed weights needs anyway, so that bad condition (large C) costs nothing.
-    Everything but the formulas is :func:`multikernel.solvers.mkl.newton.newton`.
+    Everything but the formulas is :func:`multikernel.solvers.common.newton.newton`.
     """
     if not np.isfinite(step_cost(problem)):
         n = len(problem.loss)

@@ -12,7 +12,7 @@ from multikernel.problems.svrg import SmoothProblem, as_matrix
 from multikernel.problems.weight_sets import lp_norm
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import Start
+from multikernel.solvers.common.newton import Start
 from multikernel.solvers.svrg.epochs import Epochs
 from multikernel.solvers.svrg.iterate import Iterate, Memory
 from multikernel.solvers.svrg.newton import AFFORDABLE, affordable, epoch_cost, smooth_newton, step_cost

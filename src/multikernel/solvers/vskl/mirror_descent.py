@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.vskl import GroupPoint, VSKLProblem
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start
+from multikernel.solvers.common.newton import InnerTolerance, Start
 
 Vector = NDArray[np.float64]
 

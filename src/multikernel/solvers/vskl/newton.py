@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from multikernel.problems.vskl import GroupPoint, VSKLProblem
 from multikernel.problems.weight_sets import SimplexProduct
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.outer_loop import InnerTolerance, Start, line_search
-from multikernel.solvers.mkl.newton import with_entering
+from multikernel.solvers.common.newton import InnerTolerance, Start, line_search, with_entering
 from multikernel.solvers.vskl.mirror_descent import mirror_move
 
 Vector = NDArray[np.float64]

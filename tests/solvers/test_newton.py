@@ -8,8 +8,8 @@ from multikernel.gram import DenseStack, LowRankStack
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common import outer_loop
-from multikernel.solvers.mkl.newton import newton
+from multikernel.solvers.common import newton as common
+from multikernel.solvers.common.newton import newton
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 
@@ -30,8 +30,8 @@ def test_a_start_from_a_sample_saves_iterations_and_changes_no_optimum(data, p, 
     features, signs = data
     results = []
     for large in (10**9, 500):
-        monkeypatch.setattr(outer_loop, "LARGE", large)
-        monkeypatch.setattr(outer_loop, "FEWEST", 400)
+        monkeypatch.setattr(common, "LARGE", large)
+        monkeypatch.setattr(common, "FEWEST", 400)
         problem = MinMaxProblem(stack_of(features), CSVM(signs, 10.0), LpBall(p), memory=1 << 30)
         monitor = Monitor(problem, tol=1e-5)
         newton(problem, monitor)
