@@ -149,7 +149,7 @@ def make_views(
     Returns
     -------
     MultiViewData
-        With one RBF kernel a view, and ``relevant`` true for the informative ones.
+        With one RBF kernel per view, and ``relevant`` true for the informative ones.
 
     Examples
     --------

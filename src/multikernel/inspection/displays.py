@@ -53,7 +53,7 @@ def _fitted(estimator: Any, *attributes: str) -> Any:
 
 @dataclass(eq=False, repr=False)
 class KernelWeightsDisplay(_Display):
-    """Weight of each kernel, as horizontal bars; one group of bars a kernel where weights are per class.
+    """Weight of each kernel, as horizontal bars; one group of bars per kernel where weights are per class.
 
     Parameters
     ----------

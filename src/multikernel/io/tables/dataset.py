@@ -85,7 +85,7 @@ def read_dataset(
         Column, or array, with the ID of each sample.
     split : pair of str, optional
         Arrays of an archive with the rows to train and to test on: numbers from 0, or from 1 if they reach the number
-        of samples, or masks; a row a split where they are two-way.
+        of samples, or masks; one row per split where they are two-way.
     regression : bool
         Whether the target is a number to predict, and not a class.
 
@@ -321,7 +321,7 @@ def _views(
             if target in selector.split(","):
                 raise DataError(f"view {name!r}: {target!r} is the target and cannot be a feature")
         chosen = {name: select_columns(selector, columns, groups) for name, selector in views.items()}
-    elif table.views:  # a view a file
+    elif table.views:  # one view per file
         of_files = {
             view: [i for name in members for i in groups.get(name, [position[name]] if name in position else [])]
             for view, members in table.views.items()
