@@ -25,8 +25,7 @@ from multikernel_experiments.results import Results
 from multikernel_experiments.searches import candidates_for
 from multikernel_experiments.standins import StandIns
 
-from multikernel.compare.scores import accuracy
-from multikernel.compare.tuning import choose
+from multikernel.compare.tuning import accuracy, choose
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from multikernel_experiments.standins import MAKERS
 from multikernel_experiments.tables import csv_table, score_text, tables
 
 from multikernel.cli import main
-from multikernel.compare.scores import accuracy
+from multikernel.compare.tuning import accuracy
 from multikernel.io.files import DataError
 from multikernel.kernels import RBF
 

@@ -13,7 +13,7 @@ from multikernel_experiments.standins import StandIns
 from test_experiments_runs import filled
 
 from multikernel import KernelAverageClassifier
-from multikernel.compare.scores import accuracy
+from multikernel.compare.tuning import accuracy
 from multikernel.estimators import registry
 from multikernel.estimators.registry import available
 

@@ -13,10 +13,10 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from multikernel import KernelAverageClassifier
 from multikernel.compare import Comparison, KernelResult, MethodResult, compare
-from multikernel.compare.memory import can_measure, peak_memory
 from multikernel.compare.results import spread
-from multikernel.compare.scores import balanced_accuracy, roc_auc
 from multikernel.compare.table import cells, parameters, seconds, text_table
+from multikernel.compare.trial import can_measure, peak_memory
+from multikernel.compare.tuning import balanced_accuracy, roc_auc
 from multikernel.datasets import make_views
 from multikernel.estimators import registry
 from multikernel.io.files import DataError

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.compare.scores import Score, accuracy
-from multikernel.compare.tuning import Split
+from multikernel.compare.tuning import Score, Split, accuracy
 from multikernel.estimators.registry import Method
 
 if TYPE_CHECKING:

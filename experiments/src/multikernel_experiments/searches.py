@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multikernel.compare.scores import Score, accuracy
-from multikernel.compare.tuning import candidates, make_on_stack
+from multikernel.compare.tuning import Score, accuracy, candidates, make_on_stack
 from multikernel.estimators.registry import Method
 from multikernel_experiments.protocol import Task
 

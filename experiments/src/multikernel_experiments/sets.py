@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.compare.scores import accuracy
-from multikernel.compare.tuning import inner_folds
+from multikernel.compare.tuning import accuracy, inner_folds
 from multikernel_experiments import archives as a
 from multikernel_experiments.fitting import average_precision
 from multikernel_experiments.images import CALTECH, kernels_of

@@ -26,11 +26,10 @@ from multikernel.cli.progress import ProgressBar
 from multikernel.cli.task import FAMILIES, CommandTask, begin, check_outputs, say
 from multikernel.compare import Comparison, compare
 from multikernel.compare.results import finite
-from multikernel.compare.scores import METRICS, r_squared
 from multikernel.compare.stacks import make_scaler
 from multikernel.compare.table import text_table
 from multikernel.compare.trial import interruption, relative_gap, weight_shares
-from multikernel.compare.tuning import Choice, candidates, choose, configured, inner_folds, n_fits
+from multikernel.compare.tuning import METRICS, Choice, candidates, choose, configured, inner_folds, n_fits, r_squared
 from multikernel.estimators.registry import Method, available
 from multikernel.gram import DenseStack, gram_stack
 from multikernel.io.files import DataError, write_text

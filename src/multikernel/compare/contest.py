@@ -13,11 +13,10 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from multikernel.compare.results import Comparison, KernelResult, MethodResult
-from multikernel.compare.scores import METRICS
 from multikernel.compare.stacks import Preparation
 from multikernel.compare.table import HEADS
 from multikernel.compare.trial import Trial, interruption
-from multikernel.compare.tuning import Split, candidates, configured, inner_folds, n_fits, validates_itself
+from multikernel.compare.tuning import METRICS, Split, candidates, configured, inner_folds, n_fits, validates_itself
 from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.registry import Method, available
 from multikernel.gram.normalization import Steps
