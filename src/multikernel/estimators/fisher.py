@@ -155,7 +155,10 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         return super().decision_function(X)
 
     def _task_scores(self, X: Any) -> NDArray[np.float64]:
-        return _decisions(self._project(X), self.centroids_).reshape(-1, len(self.dual_coef_))
+        projections = self._project(X)
+        if len(self.classes_) == 2:
+            return projections + self.intercept_
+        return class_scores(projections, self.centroids_)
 
     def _contributions(self, X: Any) -> NDArray[np.float64]:
         shares = super()._contributions(X)
