@@ -35,23 +35,12 @@ LARGEST = 1e50
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What the problems of a fit are made of.
+    """What the problems of a fit are made of."""
 
-    Parameters
-    ----------
-    stack : GramStack
-        Normalised kernels of the n training samples.
-    labels : ndarray of shape (n,)
-        What the user gave: classes or numbers.
-    targets : ndarray of shape (n, T)
-        Signs in T binary tasks, 0 where a sample has no part; for regression, numbers.
-    sample_weight : ndarray of shape (n,)
-    """
-
-    stack: GramStack
-    labels: NDArray
-    targets: NDArray[np.float64]
-    sample_weight: NDArray[np.float64]
+    stack: GramStack  # normalised kernels of the n training samples
+    labels: NDArray  # (n,): what the user gave, classes or numbers
+    targets: NDArray[np.float64]  # (n, T): signs in T binary tasks, 0 where a sample has no part; or numbers
+    sample_weight: NDArray[np.float64]  # (n,)
 
 
 @estimator

@@ -20,6 +20,8 @@ SAME_GAP = 0.99
 BLURRED = 0.1
 UNKNOWN = Certificate(float("nan"), float("nan"))
 
+OnRecord = Callable[[dict[str, Any], "Monitor"], bool | None]
+
 
 class Problem(Protocol):
     """What is asked of a problem outside its solvers: a point to start from, and to judge a solution."""
@@ -38,39 +40,20 @@ class Problem(Protocol):
 class Result:
     """A solution with its proof.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (F,)
-        Kernel weights.
-    alpha : ndarray of shape (n,) or (n, T)
-        Signed dual coefficients.
-    certificate : Certificate
-        Bounds on the optimum at this solution.
-    history : list of dict
-        One row per outer iteration: ``iteration``, ``time`` (seconds, monitoring excluded), ``objective``,
-        ``gap``, ``relative_gap``, ``weights``; ``stationarity`` where the problem measures it.
-    n_iter : int
-        Outer iterations.
-    converged : bool
-        Whether the relative gap is within the tolerance. Never true without a dual bound.
-    stopped : str
-        Why the solver stopped: "converged", "stationary" (no dual bound, but a stationary point to within the
-        tolerance), "iterations", "rounding", "settled" (weights hardly change), "time", "callback", "interrupted".
-    intercept : object
-        The problem's ``intercept`` of this solution, None if it has none or time was up before it was known.
-    proof : ndarray, optional
-        The alpha whose dual value is the bound, where it is that of one alpha; not always ``alpha``.
+    ``stopped`` says why: "converged", "stationary" (no dual bound, but a stationary point to within the tolerance),
+    "iterations", "rounding", "settled" (weights hardly change), "time", "callback", "interrupted".
     """
 
-    weights: NDArray
-    alpha: NDArray
+    weights: NDArray  # (F,)
+    alpha: NDArray  # (n,) or (n, T): signed dual coefficients
     certificate: Certificate
+    # a row per iteration: iteration, time (seconds, monitoring excluded), objective, gap, relative_gap, weights, …
     history: list[dict[str, Any]] = field(default_factory=list)
     n_iter: int = 0
-    converged: bool = False
+    converged: bool = False  # whether the relative gap is within the tolerance; never without a dual bound
     stopped: str = "iterations"
-    intercept: Any = None
-    proof: NDArray | None = None
+    intercept: Any = None  # None if the problem has none, or time was up before it was known
+    proof: NDArray | None = None  # the alpha whose dual value is the bound, if it is that of one
 
 
 class Monitor:
@@ -79,16 +62,8 @@ class Monitor:
     It keeps the solution with the smallest primal value and the largest lower bound seen, because methods that do
     not descend may end on worse ones, and a bound that was proved once holds for every solution.
     Its own time (certificate, callbacks, files) is off the solver's clock, but within the limit of the fit
-    (:mod:`multikernel.runtime.clock`).
-
-    Parameters
-    ----------
-    problem : Problem
-        What judges solutions.
-    tol : float
-        Relative duality gap at which to stop; for a problem without a dual, the stationarity.
-    on_record : callable, optional
-        Called with each history row and the monitor; a true value stops the solver.
+    (:mod:`multikernel.runtime.clock`). ``tol`` is the relative duality gap at which to stop, for a problem without a
+    dual the stationarity. ``on_record`` gets each history row and the monitor; a true value stops the solver.
 
     Examples
     --------
@@ -107,13 +82,7 @@ class Monitor:
     (5, True, 0.0625)
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        tol: float = 1e-3,
-        *,
-        on_record: Callable[[dict[str, Any], Monitor], bool | None] | None = None,
-    ):
+    def __init__(self, problem: Problem, tol: float = 1e-3, *, on_record: OnRecord | None = None):
         self.problem, self.tol = problem, tol
         self.history: list[dict[str, Any]] = []
         self.stopped = "iterations"
