@@ -123,7 +123,7 @@ def test_files_are_joined_by_id_and_are_views(run, patients):
     ("change", "message"),
     [
         (lambda text: text.replace("007", "700"), "1 IDs are missing in 'petals', '007' for instance"),
-        (lambda text: text.replace("007", "008"), "view 'petals' has the same ID in several rows, '008'"),
+        (lambda text: text.replace("007", "008"), "view 'petals' has the same ID in several rows: '008'"),
         (lambda text: text.replace("id", "name"), "petals.csv has no column 'id' with IDs"),
         (lambda text: text.replace("007", ""), "1 rows have no ID in 'id'"),
     ],

@@ -307,16 +307,9 @@ def test_infinite_prices_are_refused(classifier, parameters):
         classifier("precomputed", **parameters).fit(K, y)
 
 
-class AnnData:
-    """What estimators see of one."""
-
-    obs_names = ("a", "b")
-
-
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (AnnData(), r"X is an AnnData: pass X.to_df\(\)"),
         (
             {"a": np.ones((4, 2)), "b": np.ones((4, 3))},
             r"X is a dict of 2 tables: join them with X, columns = .*join_views\(X\)",

@@ -18,6 +18,7 @@ from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport, with_callbacks
 from multikernel.gram import Combination, GramStack, WeightedSum, combined_scores
 from multikernel.io.state import attributes, either, positions, reals
+from multikernel.kernels.views import as_table
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.clock import grace
 from multikernel.runtime.monitor import Result
@@ -182,9 +183,9 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or (n, n, F) or Gram stack with ``kernels="precomputed"``
+        X : array-like of shape (n, d), AnnData or MuData, or (n, n, F) or Gram stack with ``kernels="precomputed"``
             Training samples, or the kernels between them.
-        y : array-like of shape (n,)
+        y : array-like of shape (n,), or name of a column of ``X.obs``
             Labels, which are numbers or strings; for regression, the numbers to predict.
         sample_weight : array-like of shape (n,), optional
             Weight of each sample, a factor of its loss.
@@ -193,6 +194,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         -------
         self : object
         """
+        X, y = as_table(X, y)
         with self._run(X, y) as run:
             self._search(run, X, y, sample_weight)
             previous = self._previous_solution() if self.warm_start else None

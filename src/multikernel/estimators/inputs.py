@@ -29,6 +29,7 @@ from multikernel.io import state
 from multikernel.io.state import positions, reals
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
+from multikernel.kernels.views import as_table, is_annotated
 from multikernel.runtime.clock import OutOfTime, left
 from multikernel.runtime.warnings import warn_user
 
@@ -320,6 +321,7 @@ class KernelInput:
 
     def _test_stack(self, X: Any) -> GramStack:
         """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
+        X, _ = as_table(X)
         refuse_masked(X, "X")
         missing = None
         if self._X is not None:
@@ -393,13 +395,8 @@ def _refuse_containers(X: Any) -> None:
             f"X has {names.count(first)} columns named {first!r}: rename them, or pass X.to_numpy() and choose "
             "columns by position."
         )
-    if hasattr(X, "obs_names") and hasattr(X, "mod"):
-        raise TypeError(
-            f"X is a {kind}: make it a table with X, columns = join_views({{name: part.to_df() for name, part in "
-            "X.mod.items()}), then use kernel_grid(columns) for kernels on each view."
-        )
-    if hasattr(X, "obs_names"):
-        raise TypeError(f"X is an {kind}: pass X.to_df(), or a layer as an array.")
+    if is_annotated(X):
+        raise TypeError(f"X is {kind}: make it a table with X, columns = multikernel.kernels.join_views(X).")
     if isinstance(X, Mapping) and not issparse(X):
         raise TypeError(
             f"X is a {kind} of {len(X)} tables: join them with X, columns = multikernel.kernels.join_views(X), "
