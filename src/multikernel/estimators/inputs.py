@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
-from multikernel.gram.build import fit_family
+from multikernel.gram.build import fit_family, remark_on_cost
 from multikernel.gram.checks import (
     PSD_CHOICES,
     apply_clip,
@@ -30,15 +29,11 @@ from multikernel.io.state import positions, reals
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
 from multikernel.kernels.columns import is_frame
 from multikernel.kernels.views import as_table, is_annotated
-from multikernel.runtime.clock import OutOfTime, left
+from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.warnings import warn_user
 
 # The largest entry of a kernel that sums of squares can take.
 LARGEST = 1e100
-# Samples from which it is worth estimating what a fit takes, rows that are timed, and seconds that need no warning.
-MANY, ROWS, UNREMARKABLE = 5000, 32, 600.0
-# Kernels that fit in memory are computed once; with all that follows a fit takes as long as computing them so often.
-PASSES_IN_MEMORY = 4
 
 NOTHING_TO_LEARN = (
     "X has shape {}: there is nothing to learn from. Pass kernels between at least 2 samples, shape (n, n, F)."
@@ -232,7 +227,7 @@ class KernelInput:
             warn_user(remark, UserWarning)
         self._X = X
         try:
-            if remark := _remark_on_cost(self._family, X, self.memory, self._passes, type(self).__name__):
+            if remark := remark_on_cost(self._family, X, self.memory, self._passes, type(self).__name__):
                 warn_user(remark, UserWarning)
             stack = family_stack(self._family, X, memory=self.memory)
         except OutOfTime:
@@ -437,43 +432,3 @@ def _as_pairs(X: Any) -> NDArray:
 def _is_doubtful(kernel: Any) -> bool:
     """Whether a kernel may turn out not to be positive semi-definite."""
     return not kernel.psd or type(kernel) in (FromFunction, FromDistance)
-
-
-def _remark_on_cost(family: KernelFamily, X: Any, memory: Any, passes: int, who: str) -> str | None:
-    """What to say if a fit takes more than ten minutes, or than the time that is left; None if it takes less.
-
-    ``passes`` is about how often ``who`` computes all entries of kernels that do not fit in memory.
-    """
-    n, budget = X.shape[0], parse_memory(memory)
-    if n < MANY or all(getattr(kernel, "has_features", False) for kernel in family.kernels):
-        return None
-    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    fits = len(family) * n * n * dtype.itemsize <= budget
-    passes = PASSES_IN_MEMORY if fits else passes
-    one = n * _seconds_per_row(LazyStack(family, X, memory=0, dtype=dtype))
-    total, limit = passes * one, min(left(), UNREMARKABLE)
-    if total <= limit:
-        return None
-    than = "ten minutes" if limit == UNREMARKABLE else f"the {_in_words(limit)} left"
-    where = "in memory" if fits else "computed when they are read"
-    return (
-        f"this fit may take {_in_words(total)}, more than {than}: {n:,} samples and {len(family)} kernels, {where}; "
-        f"reading all entries once takes about {_in_words(one)}, judging by {ROWS} rows, and {who} needs about "
-        f"{passes} such passes. With explicit features, such as Nystroem(kernel=RBF(), rank=200), time grows like n, "
-        'and SVRGMKLClassifier makes the most of them: see "Choosing a method" in the documentation.'
-    )
-
-
-def _seconds_per_row(stack: LazyStack) -> float:
-    stack.rows(np.arange(2))  # compiles
-    started = time.perf_counter()
-    stack.rows(np.linspace(0, len(stack) - 1, ROWS).astype(np.intp))
-    return (time.perf_counter() - started) / ROWS
-
-
-def _in_words(seconds: float) -> str:
-    """A time in two digits or so."""
-    if seconds < 90:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.2g} h"

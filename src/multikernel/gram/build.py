@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +17,13 @@ from multikernel.gram.dense import DenseStack
 from multikernel.gram.lazy import LazyStack
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.kernels import KernelFamily
+from multikernel.runtime.clock import left
 from multikernel.runtime.threads import over_rows
+
+# Samples from which it is worth estimating what a fit takes, rows that are timed, and seconds that need no warning.
+MANY, ROWS, UNREMARKABLE = 5000, 32, 600.0
+# Kernels that fit in memory are computed once; with all that follows a fit takes as long as computing them so often.
+PASSES_IN_MEMORY = 4
 
 
 def gram_stack(
@@ -276,3 +283,43 @@ def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArr
     if stack.shape[0] * stack.shape[1] * itemsize <= memory // 2:
         return combination.combine(stack)
     return CombinedKernel(stack, combination)
+
+
+def remark_on_cost(family: KernelFamily, X: Any, memory: Any, passes: int, who: str) -> str | None:
+    """What to say if a fit takes more than ten minutes, or than the time that is left; None if it takes less.
+
+    ``passes`` is about how often ``who`` computes all entries of kernels that do not fit in memory.
+    """
+    n, budget = X.shape[0], parse_memory(memory)
+    if n < MANY or all(getattr(kernel, "has_features", False) for kernel in family.kernels):
+        return None
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    fits = len(family) * n * n * dtype.itemsize <= budget
+    passes = PASSES_IN_MEMORY if fits else passes
+    one = n * _seconds_per_row(LazyStack(family, X, memory=0, dtype=dtype))
+    total, limit = passes * one, min(left(), UNREMARKABLE)
+    if total <= limit:
+        return None
+    than = "ten minutes" if limit == UNREMARKABLE else f"the {_in_words(limit)} left"
+    where = "in memory" if fits else "computed when they are read"
+    return (
+        f"this fit may take {_in_words(total)}, more than {than}: {n:,} samples and {len(family)} kernels, {where}; "
+        f"reading all entries once takes about {_in_words(one)}, judging by {ROWS} rows, and {who} needs about "
+        f"{passes} such passes. With explicit features, such as Nystroem(kernel=RBF(), rank=200), time grows like n, "
+        'and SVRGMKLClassifier makes the most of them: see "Choosing a method" in the documentation.'
+    )
+
+
+def _seconds_per_row(stack: LazyStack) -> float:
+    stack.rows(np.arange(2))  # compiles
+    started = time.perf_counter()
+    stack.rows(np.linspace(0, len(stack) - 1, ROWS).astype(np.intp))
+    return (time.perf_counter() - started) / ROWS
+
+
+def _in_words(seconds: float) -> str:
+    """A time in two digits or so."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.2g} h"
