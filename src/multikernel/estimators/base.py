@@ -338,17 +338,10 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
 
     def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
-        """What each kernel adds to each decision or prediction.
+        """What each kernel adds to each decision or prediction, shape (m, F), or (m, F, T) for T > 1 tasks.
 
-        Parameters
-        ----------
-        X : as for ``predict``
-
-        Returns
-        -------
-        contributions : ndarray of shape (m, F), or (m, F, T) for T > 1 tasks
-            Summed over the kernels and with ``intercept_`` added, these are predictions, or the scores of the binary
-            tasks: for two classes and for one-vs-rest the decision function itself.
+        Summed over the kernels and with ``intercept_`` added, these are predictions, or the scores of the binary
+        tasks: for two classes and for one-vs-rest the decision function itself. ``X`` is as for ``predict``.
         """
         shares = self._contributions(X)
         return shares[:, :, 0] if shares.shape[2] == 1 else shares

@@ -69,7 +69,8 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     centroids_ : ndarray of shape (M, c)
         Means of the classes in the discriminant space.
     intercept_ : ndarray of shape (1,) or (M,)
-        What ``decision_function`` adds to inner products with centroids, or to the projection for two classes.
+        What ``decision_function`` adds: for two classes the projection less the midpoint of the centroids; for more
+        ``z·c_k − ½‖c_k‖²`` for the projection z and each centroid c_k, largest at the nearest.
     objective_, dual_gap_ : float
         Min over a of the objective above at ``weights_``, which is negative, and how far it can be from the maximum.
     """
@@ -141,18 +142,6 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         """``transform`` as an array, whatever ``set_output`` says."""
         check_is_fitted(self)
         return combined_scores(self._test_stack(X), self._combination(self.weights_), self.dual_coef_.T)
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Confidence scores: shape (m,) for two classes, else (m, M).
-
-        Two classes: the projection less the midpoint of the centroids, positive for ``classes_[1]``. More: ``z·c_k −
-        ½‖c_k‖²`` for the projection z and each centroid c_k, largest at the nearest.
-
-        Parameters
-        ----------
-        X : as for ``transform``
-        """
-        return super().decision_function(X)
 
     def _task_scores(self, X: Any) -> NDArray[np.float64]:
         projections = self._project(X)

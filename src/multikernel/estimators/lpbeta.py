@@ -239,12 +239,7 @@ class LPBetaClassifier(ExpansionClassifier):
         return np.repeat(self.weights_[:, None], self.kernel_intercepts_.shape[1], axis=1)
 
     def kernel_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores of each kernel's own SVMs, shape (m, F), or (m, F, M) for more than two classes.
-
-        Parameters
-        ----------
-        X : as for ``decision_function``
-        """
+        """Scores of each kernel's own SVMs, (m, F) or (m, F, M) for M > 2; ``X`` as for ``decision_function``."""
         check_is_fitted(self)
         stack = self._test_stack(X)
         scores = self._parts(stack, np.arange(stack.n_kernels)) + self.kernel_intercepts_

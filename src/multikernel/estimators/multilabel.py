@@ -246,14 +246,7 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         return (self.decision_function(X) > self.thresholds_).astype(np.int64)
 
     def predict_top(self, X: Any, k: int = 1) -> NDArray:
-        """The k labels with the highest scores, best first, shape (m, k).
-
-        Parameters
-        ----------
-        X : as for ``decision_function``
-        k : int
-            How many labels a sample.
-        """
+        """The k labels with the highest scores, best first, shape (m, k); ``X`` as for ``decision_function``."""
         check_is_fitted(self)
         if not 1 <= k <= len(self.classes_):
             raise ValueError(f"k={k!r} must be between 1 and the number of labels, {len(self.classes_)}.")
@@ -262,15 +255,7 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of samples with every label right, missing entries left out; accuracy for y of shape (n,).
-
-        Parameters
-        ----------
-        X : as for ``decision_function``
-        y : labels as for ``fit``
-        sample_weight : array-like of shape (m,), optional
-            Weight of each sample.
-        """
+        """Share of samples with every label right, missing entries left out; accuracy for y of shape (n,)."""
         if not is_table(y):
             return super().score(X, y, sample_weight)
         signs, _ = parse_labels(y, self.classes_ if is_sets(y) else None)

@@ -74,13 +74,7 @@ class CSKLPath(MKLPath):
     """Fitted :class:`~multikernel.CSKLClassifier` models along t; parameters as for :class:`MKLPath`."""
 
     def n_groups(self, groups: Any) -> NDArray[np.intp]:
-        """Groups of kernels, such as descriptors, with a weight in any task, shape (V,) [GMSB11, fig. 13].
-
-        Parameters
-        ----------
-        groups : list of lists, or array-like of shape (F,)
-            As for :class:`~multikernel.MKLClassifier`.
-        """
+        """Groups of kernels, as for :class:`MKLClassifier`, with a weight in any task, (V,) [GMSB11, fig. 13]."""
         parts = parse_groups(groups, [str(name) for name in self.estimators[0].kernel_names_])
         largest = self.weights.reshape(len(self.values), -1, self.weights.shape[-1]).max(axis=1)
         used = largest > NEGLIGIBLE * largest.max(axis=1, keepdims=True)
@@ -89,15 +83,7 @@ class CSKLPath(MKLPath):
     def plot_scores(self, X: Any, y: ArrayLike, *, groups: Any = None, axes: Any = None, name: str = "CSKL") -> Any:
         """Draw accuracy on ``X``, ``y`` and the number of kernels, or of groups, against t [GMSB11, fig. 8 and 13].
 
-        Parameters
-        ----------
-        X, y : as for ``score``
-        groups : list of lists, or array-like of shape (F,), optional
-            Count groups of kernels instead of kernels.
-        axes : pair of matplotlib Axes, optional
-            Those of another display, to compare.
-        name : str
-            For the legend.
+        ``axes`` are those of another display, to compare with; ``name`` is for the legend.
         """
         from multikernel.inspection.displays import SparsityPathDisplay
 

@@ -158,12 +158,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of the classes, shape (m, M); only with ``loss="logistic"``.
-
-        Parameters
-        ----------
-        X : as for ``decision_function``
-        """
+        """Probabilities of the classes (m, M), with ``loss="logistic"`` only; ``X`` as for ``decision_function``."""
         from scipy.special import expit, softmax
 
         scores = self.decision_function(X)
