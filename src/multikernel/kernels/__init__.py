@@ -4,6 +4,7 @@ from multikernel.kernels.approximation import Nystroem, RandomFourier
 from multikernel.kernels.base import Kernel
 from multikernel.kernels.family import KernelFamily, as_kernel, as_kernels, default_kernels, kernel_grid
 from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
+from multikernel.kernels.gene_sets import read_gmt
 from multikernel.kernels.given import FromDistance, FromFunction, FromGaussianProcess, Precomputed
 from multikernel.kernels.histograms import ChiSquared, HistogramIntersection, Laplacian, SpatialPyramid
 from multikernel.kernels.quantities import PreparedRows
@@ -33,4 +34,5 @@ __all__ = [
     "default_kernels",
     "join_views",
     "kernel_grid",
+    "read_gmt",
 ]

@@ -17,6 +17,7 @@ from multikernel.kernels.approximation import Nystroem
 from multikernel.kernels.base import Kernel, unique_names
 from multikernel.kernels.columns import describe, is_frame, names_of
 from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
+from multikernel.kernels.gene_sets import sets_in_columns
 from multikernel.kernels.given import (
     FromDistance,
     FromFunction,
@@ -130,6 +131,9 @@ def kernel_grid(
     views: Any = None,
     families: Any = ("rbf",),
     bandwidths: Sequence[float | str] = ("0.25*mean", "mean", "4*mean"),
+    *,
+    columns: Any = None,
+    min_size: int = 1,
 ) -> list[Kernel]:
     """One kernel per view, family and bandwidth; one per view for families without a bandwidth.
 
@@ -140,6 +144,11 @@ def kernel_grid(
     families : sequence of names, kernel classes or kernels
         A kernel is a template: its other parameters are kept.
     bandwidths : sequence of numbers or rules
+    columns : data frame, AnnData, MuData or sequence of names, optional
+        The columns that X has, for views that are sets of genes: genes without a column are left out. A gene is found
+        under its name, or behind that of a view, ``rna:TP53``; sets are a view in each view that has their genes.
+    min_size : int
+        With ``columns``, sets of fewer genes are left out.
 
     Examples
     --------
@@ -153,6 +162,8 @@ def kernel_grid(
     rbf(mean) on sepals
     rbf(4*mean) on sepals
     """
+    if columns is not None:
+        views = sets_in_columns(views, columns, min_size)
     if isinstance(families, str | Kernel | type):
         families = [families]
     templates = [
