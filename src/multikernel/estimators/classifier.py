@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import KernelMachine, TrainingData, finite, sane_weights
@@ -219,18 +219,8 @@ def binary_signs(y: NDArray[np.intp], n_classes: int, multi_class: str) -> Array
 def class_scores(scores: NDArray, n_classes: int, multi_class: str) -> NDArray:
     """Scores of the binary tasks (n, T) as a decision function: (n,) for two classes, else (n, M).
 
-    One-vs-one scores become votes plus the sum of the pairwise scores squeezed into (-1/3, 1/3), so that they
-    only decide between classes with as many votes.
+    One-vs-one scores become votes; between classes with as many votes the pairwise scores decide.
     """
     if n_classes == 2:
         return scores[:, 0]
-    if multi_class == "ovr":
-        return scores
-    votes = np.zeros((len(scores), n_classes))
-    confidence = np.zeros((len(scores), n_classes))
-    for t, (a, b) in enumerate(combinations(range(n_classes), 2)):
-        votes[:, b] += scores[:, t] > 0
-        votes[:, a] += scores[:, t] <= 0
-        confidence[:, b] += scores[:, t]
-        confidence[:, a] -= scores[:, t]
-    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))
+    return scores if multi_class == "ovr" else _ovr_decision_function(scores > 0, scores, n_classes)
