@@ -132,4 +132,5 @@ class MarginProblem:
         dual_off = 2 * (n * self.n_classes + n + 8) * unit
         rounding = primal_off + dual_off
         # an optimum of zero has no small relative gap: what is rounding of the scores counts as nothing
-        return Certificate(primal + primal_off, dual - dual_off, rounding=rounding, resolution=rounding + 128 * unit)
+        resolution = rounding + 128 * unit if abs(primal) <= rounding + 128 * unit else 0.0
+        return Certificate(primal + primal_off, dual - dual_off, rounding=rounding, resolution=resolution)
