@@ -24,8 +24,7 @@ from sklearn.svm import SVC  # noqa: E402
 
 from multikernel import datasets  # noqa: E402
 from multikernel.gram import DenseStack  # noqa: E402
-from multikernel.problems.losses.hinge import MulticlassHinge  # noqa: E402
-from multikernel.problems.obscure import ObscureProblem  # noqa: E402
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem  # noqa: E402
 from multikernel.runtime.monitor import Monitor  # noqa: E402
 from multikernel.solvers.common.score_table import ScoreTable  # noqa: E402
 from multikernel.solvers.obscure.obscure import obscure, pegasos  # noqa: E402

@@ -34,7 +34,7 @@ from sklearn.preprocessing import StandardScaler  # noqa: E402
 from multikernel import SVRGMKLClassifier, datasets  # noqa: E402
 from multikernel.gram import DenseStack, LowRankStack  # noqa: E402
 from multikernel.kernels import RBF, KernelFamily, Nystroem  # noqa: E402
-from multikernel.problems.losses.smooth import LogisticLoss, SoftmaxLoss  # noqa: E402
+from multikernel.problems.losses import LogisticLoss, SoftmaxLoss  # noqa: E402
 from multikernel.problems.svrg import SmoothProblem  # noqa: E402
 from multikernel.runtime.clock import OutOfTime, time_limit  # noqa: E402
 from multikernel.runtime.monitor import Monitor  # noqa: E402

@@ -30,11 +30,10 @@ from multikernel.gram import DenseStack
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.fisher import DenseSystem, FisherProblem, fisher_targets
 from multikernel.problems.gmkl import GeneralizedProblem, SumOfKernels
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.losses.smooth import HuberLoss, LogisticLoss, SmoothedHinge, SquaredHinge, SquaredLoss
+from multikernel.problems.losses import HuberLoss, LogisticLoss, SmoothedHinge, SquaredHinge, SquaredLoss
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import WorstLabelProblem
-from multikernel.problems.obscure import ObscureProblem, group_norm
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem, group_norm
 from multikernel.problems.regularizers import L1, Entropy, SquaredL2
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem

@@ -13,8 +13,7 @@ from multikernel import ObscureClassifier, UFOMKLClassifier, gram_stack
 from multikernel.gram.normalization import Normalization
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Linear, Polynomial
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.solvers.common.score_table import ScoreTable
 
 X, y = load_iris(return_X_y=True)

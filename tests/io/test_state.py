@@ -42,7 +42,7 @@ from multikernel.kernels import (
     Sigmoid,
     SpatialPyramid,
 )
-from multikernel.problems.losses.hinge import MulticlassHinge
+from multikernel.problems.obscure import MulticlassHinge
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from multikernel.problems.losses.smooth import (
+from multikernel.problems.losses import (
     HuberLoss,
     LogisticLoss,
     SmoothedHinge,

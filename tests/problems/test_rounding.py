@@ -28,12 +28,11 @@ from multikernel.problems.certificate import Certificate, Rounding
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
 from multikernel.problems.gmkl import GeneralizedProblem, SumOfKernels
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.losses.smooth import LogisticLoss, SmoothedHinge, SquaredHinge
+from multikernel.problems.losses import LogisticLoss, SmoothedHinge, SquaredHinge
 from multikernel.problems.lpbeta import MarginProblem
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import LabelSumProblem, WorstLabelProblem
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.problems.regularizers import L1
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem

@@ -14,8 +14,7 @@ from scipy.stats import ks_2samp
 
 from multikernel.gram import DenseStack, LazyStack, LowRankStack
 from multikernel.kernels import KernelFamily, Linear
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem, group_norm, weight_norm
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem, group_norm, weight_norm
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.obscure.obscure import obscure, online_stage, pegasos

@@ -11,8 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel import ObscureClassifier, UFOMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF, KernelFamily, Linear
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.obscure.obscure import obscure, pegasos
 from multikernel.solvers.obscure.sdca import sdca

@@ -7,8 +7,7 @@ import pytest
 from mkl_problems import make_class_kernels
 
 from multikernel.gram import DenseStack
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.obscure.obscure import online_stage

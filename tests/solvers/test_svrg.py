@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 from multikernel import SVRGMKLClassifier, gram_stack
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem
-from multikernel.problems.losses.smooth import (
+from multikernel.problems.losses import (
     HuberLoss,
     LogisticLoss,
     SmoothedHinge,

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from multikernel import SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.kernels import RBF, Linear
-from multikernel.problems.losses.smooth import (
+from multikernel.problems.losses import (
     HuberLoss,
     LogisticLoss,
     SmoothedHinge,

@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel import UFOMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.ufo import ufo, ufo_norm

@@ -24,8 +24,7 @@ from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, LazyStack, parse_memory
 from multikernel.gram.normalization import Normalization
 from multikernel.io.state import COUNT, Maybe, anything, array, attributes, only, optional, reals, record
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.catalogue import find_solver

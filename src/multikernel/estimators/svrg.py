@@ -17,7 +17,7 @@ from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.sklearn_bases import RegressorMixin
 from multikernel.gram import parse_memory
-from multikernel.problems.losses.smooth import (
+from multikernel.problems.losses import (
     HuberLoss,
     LogisticLoss,
     SmoothedHinge,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.certificate import UNIT, Certificate
-from multikernel.problems.losses.hinge import checked_weights
+from multikernel.problems.primal import checked_weights
 from multikernel.svm.quadratic_program import weighted_quantile, with_sum
 
 Table = NDArray[np.float64]

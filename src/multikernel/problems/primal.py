@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram import GramStack
 from multikernel.gram.lowrank import Features
@@ -116,3 +116,11 @@ class PrimalProblem:
         norms = np.sqrt(self.features.by_kernel(w**2))
         sizes = self.rounding.roots @ np.abs(alpha)
         return w, norms, (self.features.rank + 8) * UNIT * norms + ((len(alpha) + 4) * UNIT) ** 2 * sizes
+
+
+def checked_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    """Weights of n samples, ones by default; an error if none of them counts."""
+    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if not weight.sum() > 0.0:
+        raise ValueError("all sample weights are zero: give at least one sample a positive weight.")
+    return weight

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from multikernel.gram import GramStack, WeightedSum, combined_scores
 from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import Certificate, Rounding
-from multikernel.problems.losses.smooth import SmoothLoss
+from multikernel.problems.losses import SmoothLoss
 from multikernel.problems.primal import Matrix, PrimalProblem, Vector
 from multikernel.problems.weight_sets import LpBall
 
@@ -43,7 +43,7 @@ class SmoothProblem(PrimalProblem):
     >>> import numpy as np
     >>> from multikernel.gram import DenseStack
     >>> from multikernel.problems.svrg import SmoothProblem
-    >>> from multikernel.problems.losses.smooth import SquaredHinge
+    >>> from multikernel.problems.losses import SquaredHinge
     >>> problem = SmoothProblem(DenseStack(np.eye(2)[None]), SquaredHinge([1.0, -1.0]), lam=1.0)
     >>> proof = problem.certificate(np.ones(1), np.array([[0.5], [-0.5]]))
     >>> round(proof.primal, 12), round(proof.dual, 12)

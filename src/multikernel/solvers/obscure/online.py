@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import GramStack, KernelRows
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.solvers.common.score_table import ScoreTable
 
 EVICTION = ("oldest", "smallest")

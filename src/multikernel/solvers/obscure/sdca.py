@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.extrapolation import extrapolated_move
-from multikernel.problems.losses.hinge import MulticlassHinge
-from multikernel.problems.obscure import ObscureProblem
+from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
 from multikernel.problems.primal import PrimalProblem
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor

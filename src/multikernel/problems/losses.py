@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, logsumexp, softmax
 
 from multikernel.problems.certificate import UNIT
-from multikernel.problems.losses.hinge import checked_weights
+from multikernel.problems.primal import checked_weights
 
 Array = NDArray[np.float64]
 # What compiled loops know a loss by, in their order.

@@ -1,1 +1,0 @@
-"""Losses: their values, slopes and duals."""
