@@ -136,94 +136,15 @@ def _refresh_diagonal(weights, last, diagonals, mixed):
 
 
 @part
-def _extremes(gradient, b, lo, hi):
-    """The variable with the largest gradient among those that may rise, and the ends of the gradient."""
-    top, bottom, first = -np.inf, np.inf, -1
+def _most_violating(gradient, b, lo, hi):
+    """The variable that may rise with the largest gradient, and its distance from the least that may fall."""
+    top, bottom, index = -np.inf, np.inf, -1
     for c in range(b.size):
         if b[c] < hi[c] and gradient[c] > top:
-            top, first = gradient[c], c
+            top, index = gradient[c], c
         if b[c] > lo[c] and gradient[c] < bottom:
             bottom = gradient[c]
-    return first, top, bottom
-
-
-@part
-def _partner(i, row, diagonal, gradient, b, lo):
-    """The k whose step with i gains most on the kernel of the present weights [FCL05, WSS 2]; −1 where none does."""
-    best, index = 0.0, -1
-    for c in range(b.size):
-        slope = gradient[i] - gradient[c]
-        if b[c] > lo[c] and slope > 0.0:
-            sum_of_ends = row[i] + diagonal[c]
-            curvature = max(sum_of_ends - 2.0 * row[c], 1e-6 * sum_of_ends + 1e-300)
-            gain = slope * (slope / curvature)
-            if gain > best:
-                best, index = gain, c
-    return index
-
-
-@loop
-def pair_steps(
-    rows,
-    slot,
-    diagonals,
-    p,
-    lo,
-    hi,
-    power,
-    b,
-    q,
-    weights,
-    scores,
-    gradient,
-    mixed,
-    mixed_diagonal,
-    scratch,
-    eps,
-    max_steps,
-):
-    """Steps on pairs that keep the sum of b; returns (status, i, k, steps made, violation).
-
-    Ends at a violation of at most ``eps`` (DONE), after ``max_steps``, when rows i and k are needed and one is
-    missing, or when a step no longer changes b (STALLED). ``mixed`` and ``mixed_diagonal``, shape (m,), and
-    ``scratch``, shape (6, F), are scratch.
-    """
-    n_kernels = q.size
-    last, delta, kappa, new_q = scratch[0], scratch[1], scratch[2], scratch[3]
-    for j in range(n_kernels):
-        last[j] = -1.0  # no diagonal has been mixed yet
-    norm, violation = dual_weights(q, power, weights), np.inf
-    for step in range(max_steps):
-        i, top, bottom = _extremes(gradient, b, lo, hi)
-        violation = top - bottom
-        if not violation > eps:
-            return DONE, 0, 0, step, max(violation, 0.0)
-        if slot[i] < 0:
-            return ROWS_MISSING, i, i, step, violation
-        _refresh_diagonal(weights, last, diagonals, mixed_diagonal)
-        row_i = rows[slot[i]]
-        _mix(weights, row_i, mixed)
-        k = _partner(i, mixed, mixed_diagonal, gradient, b, lo)
-        if k < 0:
-            return STALLED, i, i, step, violation
-        if slot[k] < 0:
-            return ROWS_MISSING, i, k, step, violation
-        row_k = rows[slot[k]]
-        for j in range(n_kernels):
-            delta[j] = scores[j, i] - scores[j, k]
-            kappa[j] = max(diagonals[j, i] + diagonals[j, k] - 2.0 * row_i[j, k], 0.0)
-        room_i, room_k = hi[i] - b[i], b[k] - lo[k]
-        slope = gradient[i] - gradient[k]
-        t, norm = _line_search(q, norm, weights, delta, kappa, slope, min(room_i, room_k), power, new_q, scratch)
-        old_i, old_k = b[i], b[k]
-        b[i] = hi[i] if t >= room_i else min(b[i] + t, hi[i])
-        b[k] = lo[k] if t >= room_k else max(b[k] - t, lo[k])
-        for j in range(n_kernels):
-            q[j] = new_q[j]
-        _advance(row_i, row_k, t, -t, p, weights, scores, gradient)
-        if b[i] == old_i and b[k] == old_k:
-            return STALLED, i, k, step, violation
-    return OUT_OF_STEPS, 0, 0, max_steps, violation
+    return index, top - bottom
 
 
 @part
@@ -242,8 +163,35 @@ def _best_single(gradient, diagonal, b, lo, hi):
     return index, worst
 
 
+@part
+def _partner(i, row, diagonal, gradient, b, lo):
+    """The k whose step with i gains most on the kernel of the present weights [FCL05, WSS 2]; −1 where none does."""
+    best, index = 0.0, -1
+    for c in range(b.size):
+        slope = gradient[i] - gradient[c]
+        if b[c] > lo[c] and slope > 0.0:
+            sum_of_ends = row[i] + diagonal[c]
+            curvature = max(sum_of_ends - 2.0 * row[c], 1e-6 * sum_of_ends + 1e-300)
+            gain = slope * (slope / curvature)
+            if gain > best:
+                best, index = gain, c
+    return index
+
+
+@part
+def _move(b, i, t, room, lo, hi):
+    """Move b[i] by t, exactly to its bound where ``|t|`` is all the room there is; whether it changed."""
+    old = b[i]
+    if abs(t) >= room:
+        b[i] = hi[i] if t > 0.0 else lo[i]
+    else:
+        b[i] = min(max(b[i] + t, lo[i]), hi[i])
+    return b[i] != old
+
+
 @loop
-def single_steps(
+def dual_steps(
+    paired,
     rows,
     slot,
     diagonals,
@@ -262,7 +210,12 @@ def single_steps(
     eps,
     max_steps,
 ):
-    """Steps on one variable each, for a problem without a sum; returns what :func:`pair_steps` does."""
+    """Steps on pairs that keep the sum of b, or on one variable each; returns (status, i, k, steps made, violation).
+
+    Ends at a violation of at most ``eps`` (DONE), after ``max_steps``, when rows i and k are needed and one is
+    missing, or when a step no longer changes b (STALLED). ``mixed`` and ``mixed_diagonal``, shape (m,), and
+    ``scratch``, shape (6, F), are scratch.
+    """
     n_kernels = q.size
     last, delta, kappa, new_q = scratch[0], scratch[1], scratch[2], scratch[3]
     for j in range(n_kernels):
@@ -270,27 +223,40 @@ def single_steps(
     norm, violation = dual_weights(q, power, weights), np.inf
     for step in range(max_steps):
         _refresh_diagonal(weights, last, diagonals, mixed_diagonal)
-        i, violation = _best_single(gradient, mixed_diagonal, b, lo, hi)
+        if paired:
+            i, violation = _most_violating(gradient, b, lo, hi)
+        else:
+            i, violation = _best_single(gradient, mixed_diagonal, b, lo, hi)
         if not violation > eps:
-            return DONE, 0, 0, step, violation
+            return DONE, 0, 0, step, max(violation, 0.0)
         if i < 0:
             return STALLED, 0, 0, step, violation
         if slot[i] < 0:
             return ROWS_MISSING, i, i, step, violation
-        row = rows[slot[i]]
-        side = 1.0 if gradient[i] > 0.0 else -1.0
-        room = hi[i] - b[i] if side > 0.0 else b[i] - lo[i]
+        row_i, k, side = rows[slot[i]], i, 1.0
+        if paired:
+            _mix(weights, row_i, mixed)
+            k = _partner(i, mixed, mixed_diagonal, gradient, b, lo)
+            if k < 0:
+                return STALLED, i, i, step, violation
+            if slot[k] < 0:
+                return ROWS_MISSING, i, k, step, violation
+        elif gradient[i] < 0.0:
+            side = -1.0
+        # b_i moves by side t, and b_k by −share t
+        row_k, share = rows[slot[k]], 1.0 if paired else 0.0
+        room_i, room_k = hi[i] - b[i] if side > 0.0 else b[i] - lo[i], b[k] - lo[k] if paired else np.inf
         for j in range(n_kernels):
-            delta[j] = side * scores[j, i]
-            kappa[j] = max(diagonals[j, i], 0.0)
-        t, norm = _line_search(q, norm, weights, delta, kappa, side * gradient[i], room, power, new_q, scratch)
-        old = b[i]
-        b[i] = min(max(b[i] + side * t, lo[i]), hi[i])
-        if t >= room:
-            b[i] = hi[i] if side > 0.0 else lo[i]
+            delta[j] = side * scores[j, i] - share * scores[j, k]
+            kappa[j] = max(diagonals[j, i] + share * (diagonals[j, k] - 2.0 * row_i[j, k]), 0.0)
+        slope = side * gradient[i] - share * gradient[k]
+        t, norm = _line_search(q, norm, weights, delta, kappa, slope, min(room_i, room_k), power, new_q, scratch)
+        moved = _move(b, i, side * t, room_i, lo, hi)
+        if paired:
+            moved = _move(b, k, -t, room_k, lo, hi) or moved
         for j in range(n_kernels):
             q[j] = new_q[j]
-        _advance(row, row, side * t, 0.0, p, weights, scores, gradient)
-        if b[i] == old:
-            return STALLED, i, i, step, violation
+        _advance(row_i, row_k, side * t, -share * t, p, weights, scores, gradient)
+        if not moved:
+            return STALLED, i, k, step, violation
     return OUT_OF_STEPS, 0, 0, max_steps, violation

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -178,16 +176,16 @@ class _Burst:
 
         assert self.cache is not None
         box, cache = self.problem.inner.problem, self.cache
-        function: Any = compiled.pair_steps if box.groups else compiled.single_steps
         diagonals = np.ascontiguousarray(self.diagonals[:, active])
         data = (diagonals, box.p[active], box.lo[active], box.hi[active], self.power)
         b, q, *_, gradient = state
         scratch = (*np.empty((2, len(b))), np.empty((6, len(q))))
-        made, at_once = 0, max(1, ENTRIES_AT_ONCE // diagonals.size)
+        made, at_once, paired = 0, max(1, ENTRIES_AT_ONCE // diagonals.size), bool(box.groups)
         while made < max_steps:
             check()
             most = min(max_steps - made, at_once)
-            status, i, k, steps, _ = function(cache.of_variable, cache.slot, *data, *state, *scratch, eps, most)
+            rows = cache.of_variable, cache.slot
+            status, i, k, steps, _ = compiled.dual_steps(paired, *rows, *data, *state, *scratch, eps, most)
             made += steps
             if status == compiled.ROWS_MISSING:
                 cache.load((i, k), _likely(gradient, b, data[2], data[3]))
