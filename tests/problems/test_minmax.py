@@ -8,7 +8,7 @@ from references import reference
 
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack
-from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.minmax import LastValue, MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.closed_form import closed_form
@@ -92,3 +92,16 @@ def test_weight_sets_without_a_norm_work_too():
     closed_form(capped, monitor)
     value, _ = CSVM(problem.inner.signs, 2.0).solve(K.sum(axis=0), tol=1e-9)
     assert_allclose(monitor.result().certificate.primal, value, rtol=1e-7)
+
+
+def test_a_last_value_is_made_anew_only_for_other_arguments():
+    asked = []
+    double = LastValue(lambda x: asked.append(1) or 2 * x)
+    assert double(np.ones(2)) is double(np.ones(2))
+    assert double(np.zeros(2)).tolist() == [0.0, 0.0]
+    assert len(asked) == 2
+    other = LastValue(lambda x: x)
+    other.take_over(double)
+    assert other(np.zeros(2)).tolist() == [0.0, 0.0]
+    assert double(np.zeros(2)) is not None
+    assert len(asked) == 3

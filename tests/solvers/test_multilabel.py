@@ -10,14 +10,14 @@ from references import minmax_bracket, worst_label_bracket
 
 from multikernel.gram import DenseStack
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.problems.multilabel import LabelSumProblem, WorstLabelProblem
+from multikernel.problems.multilabel import LabelSumProblem, WorstLabelProblem, near_the_largest
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.catalogue import find_solver
 from multikernel.solvers.common.newton import newton
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.cutting_planes import level_method, silp
-from multikernel.solvers.multilabel.level import MOST_CUTS, LabelCuts, label_level
+from multikernel.solvers.multilabel.level import MOST_CUTS, LabelCuts, label_level, without_smallest
 from multikernel.solvers.multilabel.sa import (
     LabelTable,
     MovingKernel,
@@ -358,3 +358,12 @@ def test_the_level_method_stops_where_no_look_at_the_labels_moves_the_gap():
     monitor = Monitor(WorstLabelProblem(DenseStack(K), svms, memory=1 << 30), tol=1e-3)
     label_level(monitor.problem, monitor, max_iter=100)
     assert len(monitor.history) <= 20
+
+
+def test_values_near_the_largest_are_found_whatever_their_sign():
+    assert near_the_largest(np.array([1.0, 10.0, 9.5])).tolist() == [1, 2]
+    assert near_the_largest(np.array([-1.0, -2.0])).tolist() == [0]
+
+
+def test_the_smallest_weights_are_left_out_and_the_others_scaled():
+    assert_allclose(without_smallest(np.array([0.5, 0.04, 0.46]), 0.05), [0.5 / 0.96, 0.0, 0.46 / 0.96])

@@ -103,14 +103,6 @@ class Groups:
     ----------
     groups : list of ndarray of int
         Positions of the kernels of each group, as :func:`parse_groups` returns them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.groups import Groups
-    >>> groups = Groups([np.array([0, 2]), np.array([1])])
-    >>> groups.sum([1.0, 2.0, 3.0]), groups.max([1.0, 2.0, 3.0]), groups.spread([5.0, 7.0])
-    (array([4., 2.]), array([3., 2.]), array([5., 7., 5.]))
     """
 
     def __init__(self, groups: Sequence[ArrayLike]):

@@ -33,16 +33,7 @@ AT_BOUND = 1e-9
 
 
 class LastValue:
-    """A function of arrays that remembers its last value until it is called with others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.minmax import LastValue
-    >>> double = LastValue(lambda x: 2 * x)
-    >>> double(np.ones(2)) is double(np.ones(2))
-    True
-    """
+    """A function of arrays that remembers its last value until it is called with others."""
 
     def __init__(self, function: Callable[..., Any]):
         self.function = function

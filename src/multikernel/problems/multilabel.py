@@ -303,15 +303,5 @@ class WorstLabelProblem(LabelProblem):
 
 
 def near_the_largest(values: Vector) -> Labels:
-    """Positions of values that are near the largest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.multilabel import near_the_largest
-    >>> near_the_largest(np.array([1.0, 10.0, 9.5]))
-    array([1, 2])
-    >>> near_the_largest(np.array([-1.0, -2.0]))
-    array([0])
-    """
+    """Positions of values that are near the largest."""
     return np.flatnonzero(values >= values.max() - (1.0 - NEAR) * abs(values.max()))

@@ -157,15 +157,6 @@ def interior_point(
     ``groups`` of shape (m, k) has the indicators of the groups whose sums are fixed; ``tol`` is the complementarity
     relative to the objective at which to stop. Returns a point strictly inside the box, and the same with entries at
     their bounds where the multipliers say so; the sums of the second are for the caller to put right.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.svm.interior import interior_point
-    >>> bounds = np.array([0.0, -5.0]), np.array([5.0, 0.0])
-    >>> inside, _ = interior_point(np.eye(2), np.array([1.0, -1.0]), *bounds, np.ones((2, 1)), np.zeros(1))
-    >>> inside.round(6)
-    array([ 1., -1.])
     """
     path = _Path(ShiftedKernel(K), p, lo, hi, groups, totals)
     at, left = path.start(), []

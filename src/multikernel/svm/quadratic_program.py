@@ -48,15 +48,7 @@ class KernelOperator(Protocol):
 
 
 class DenseOperator:
-    """A kernel in memory, float32 or float64, read row by row (it is symmetric) and only where alpha is not zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.svm.quadratic_program import DenseOperator
-    >>> DenseOperator(np.array([[2.0, 1.0], [1.0, 3.0]])).matvec(np.array([1.0, 0.0]))
-    array([2., 1.])
-    """
+    """A kernel in memory, float32 or float64, read row by row (it is symmetric) and only where alpha is not zero."""
 
     def __init__(self, K: NDArray, *, threads: bool = True):
         K = np.asarray(K)

@@ -82,15 +82,6 @@ class Cuts:
     """The latest cuts: each bounds J at all choices of kernels.
 
     ``t`` kernels are in a choice; multiples of an alpha count if it ``shrinks``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.solvers.cskl.branch_and_bound import Cuts
-    >>> cuts = Cuts(3, 2, shrinks=False)
-    >>> cuts.add(4.0, np.array([1.0, 2.0, 3.0]))
-    >>> cuts.bound(np.array([0]), np.array([1, 2]), enough=np.inf)
-    2.0
     """
 
     def __init__(self, n_kernels: int, t: int, shrinks: bool):

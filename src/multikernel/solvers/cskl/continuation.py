@@ -67,22 +67,6 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
 
     Returns weights in the set, feasible coefficients, and whether those could follow: if not, many have come to a
     bound or left it, and it takes an SVM.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.svm import CSVM
-    >>> from multikernel.solvers.cskl.continuation import CappedProblem, continued
-    >>> from multikernel.problems.weight_sets import CappedSimplex
-    >>> rng = np.random.default_rng(0)
-    >>> A = rng.normal(size=(3, 20, 4))
-    >>> svm = CSVM(np.sign(A[0, :, 0]), C=1.0)
-    >>> problem = CappedProblem(DenseStack(A @ A.transpose(0, 2, 1)), svm, CappedSimplex(2.0), memory=2**20)
-    >>> g = np.array([0.6, 0.3, 0.1])
-    >>> start, alpha, _ = continued(problem, g, problem.solve_inner(g, None, 1e-6)[1])
-    >>> problem.holds(start), float(svm.violation(alpha))
-    (True, 0.0)
     """
     allowed, total = CappedSimplex(float(problem.weight_set.total or 1.0)), float(weights.sum())
     if not total > 0.0:

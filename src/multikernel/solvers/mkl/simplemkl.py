@@ -91,13 +91,6 @@ def reduced_gradient(weights: Vector, gradient: Vector, pivot: int) -> Vector:
     """The descent direction of [RBCG08, eq. (12)]: it keeps the sum, and weights at zero do not fall.
 
     Nor do weights at one rise [GMSB11, alg. 3]; on the simplex only the pivot can be at one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.solvers.mkl.simplemkl import reduced_gradient
-    >>> reduced_gradient(np.array([0.7, 0.3, 0.0]), np.array([-1.0, -2.0, -0.5]), 0)
-    array([-1.,  1.,  0.])
     """
     direction = gradient[pivot] - gradient
     direction[((weights <= 0.0) & (direction < 0.0)) | ((weights >= 1.0) & (direction > 0.0))] = 0.0

@@ -32,18 +32,7 @@ TRIMMED = 0.02
 
 
 class LabelCuts(CuttingPlaneModel):
-    """Cuts of any label bound the worst label's optimum from below: ``max_k J_k(p) ≥ linear − ½ p·q``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.solvers.multilabel.level import LabelCuts
-    >>> cuts = LabelCuts(2)
-    >>> cuts.add_of(0, 1.0, np.array([2.0, 0.0]))
-    >>> cuts.add_of(1, 1.0, np.array([0.0, 2.0]))
-    >>> cuts.most_promising(np.array([1.0, 0.0]), n_labels=2, without=[])
-    1
-    """
+    """Cuts of any label bound the worst label's optimum from below: ``max_k J_k(p) ≥ linear − ½ p·q``."""
 
     def __init__(self, n_kernels: int):
         super().__init__(n_kernels, 1.0)
@@ -82,15 +71,7 @@ class LabelCuts(CuttingPlaneModel):
 
 
 def without_smallest(weights: Vector, share: float) -> Vector:
-    """Weights on the simplex without the smallest that make up at most ``share`` of it, the others scaled.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.solvers.multilabel.level import without_smallest
-    >>> without_smallest(np.array([0.5, 0.04, 0.46]), 0.05).round(2)
-    array([0.52, 0.  , 0.48])
-    """
+    """Weights on the simplex without the smallest that make up at most ``share`` of it, the others scaled."""
     order = np.argsort(weights, kind="stable")
     kept = np.array(weights)
     kept[order[np.cumsum(weights[order]) <= share]] = 0.0
