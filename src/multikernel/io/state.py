@@ -7,8 +7,9 @@ must be is a function of its value and of the sizes that raises a `DataError` un
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 import numpy as np
 from scipy.sparse import issparse
@@ -17,6 +18,7 @@ from multikernel.io.files import DataError
 
 Sizes = Mapping[str, int]
 Spec = Callable[[Any, Sizes], None]
+P = ParamSpec("P")
 
 
 class Maybe(NamedTuple):
@@ -25,27 +27,36 @@ class Maybe(NamedTuple):
     spec: Spec
 
 
-def array(kinds: str, *axes: str, least: float = -np.inf, below: str | None = None, sparse: bool = False) -> Spec:
+def spec(check: Callable[Concatenate[Any, Sizes, P], None]) -> Callable[P, Spec]:
+    """Decorator: a check of a value, given sizes and what it should be, becomes a function of the latter alone."""
+
+    @functools.wraps(check)
+    def given(*args: P.args, **kwargs: P.kwargs) -> Spec:
+        return lambda value, sizes: check(value, sizes, *args, **kwargs)
+
+    return given
+
+
+@spec
+def array(
+    value: Any, sizes: Sizes, kinds: str, *axes: str, least: float = -np.inf, below: str = "", sparse: bool = False
+) -> None:
     """Finite numbers of some of NumPy's kinds, on axes that have the named sizes ("" for any); one number if none.
 
     No entry is smaller than ``least``, all are smaller than the size ``below``. With ``sparse`` it may be a sparse
     matrix.
     """
-
-    def check(value: Any, sizes: Sizes) -> None:
-        entries = np.asarray(value.data if sparse and issparse(value) else value)
-        if entries.dtype.kind not in kinds or entries.dtype.itemsize > 8 or not entries.dtype.isnative:
-            raise DataError(f"holds {entries.dtype}")
-        shape = np.shape(value)
-        expected = tuple(sizes[axis] if axis else length for axis, length in zip(axes, shape))
-        if len(shape) != len(axes) or shape != expected:
-            raise DataError(f"has shape {shape}, not {tuple(sizes.get(axis, axis) for axis in axes)}")
-        if entries.size and not (np.isfinite(entries).all() and entries.min() >= least):
-            raise DataError(f"has entries that are not finite, or smaller than {least:g}")
-        if entries.size and below is not None and entries.max() >= sizes[below]:
-            raise DataError(f"has entries that are not below {sizes[below]}")
-
-    return check
+    entries = np.asarray(value.data if sparse and issparse(value) else value)
+    if entries.dtype.kind not in kinds or entries.dtype.itemsize > 8 or not entries.dtype.isnative:
+        raise DataError(f"holds {entries.dtype}")
+    shape = np.shape(value)
+    expected = tuple(sizes[axis] if axis else length for axis, length in zip(axes, shape))
+    if len(shape) != len(axes) or shape != expected:
+        raise DataError(f"has shape {shape}, not {tuple(sizes.get(axis, axis) for axis in axes)}")
+    if entries.size and not (np.isfinite(entries).all() and entries.min() >= least):
+        raise DataError(f"has entries that are not finite, or smaller than {least:g}")
+    if entries.size and below and entries.max() >= sizes[below]:
+        raise DataError(f"has entries that are not below {sizes[below]}")
 
 
 def reals(*axes: str, least: float = -np.inf) -> Spec:
@@ -72,16 +83,13 @@ REAL, COUNT = array("fiu"), array("iu", least=0)
 POSITIVE = array("fiu", least=np.finfo(float).tiny)
 
 
-def labels(axis: str, plain: tuple[type, ...] = (str,)) -> Spec:
+@spec
+def labels(value: Any, sizes: Sizes, axis: str, plain: tuple[type, ...] = (str,)) -> None:
     """A list or an array with one axis, of text or of other plain values."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, (list, np.ndarray)) or np.ndim(value) != 1 or len(value) != sizes[axis]:
-            raise DataError(f"is not a list of {sizes[axis]} entries")
-        if not all(isinstance(entry, plain) for entry in np.asarray(value).tolist()):
-            raise DataError("has entries that are not labels")
-
-    return check
+    if not isinstance(value, (list, np.ndarray)) or np.ndim(value) != 1 or len(value) != sizes[axis]:
+        raise DataError(f"is not a list of {sizes[axis]} entries")
+    if not all(isinstance(entry, plain) for entry in np.asarray(value).tolist()):
+        raise DataError("has entries that are not labels")
 
 
 def text(value: Any, sizes: Sizes) -> None:
@@ -94,87 +102,69 @@ def anything(value: Any, sizes: Sizes) -> None:
     """Whatever it is."""
 
 
-def part(kind: type, **same: str) -> Spec:
+@spec
+def part(value: Any, sizes: Sizes, kind: type, **same: str) -> None:
     """An instance of a class, itself as it should be; ``its_size="size here"`` says which sizes must agree."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, kind):
-            raise DataError(f"is a {type(value).__name__}, not a {kind.__name__}")
-        check_state(value)
-        found: Sizes = value._sizes()  # type: ignore[attr-defined]
-        for theirs, ours in same.items():
-            if found.get(theirs, sizes[ours]) != sizes[ours]:
-                raise DataError(f"is made for {found[theirs]} {theirs}, not {sizes[ours]}")
-
-    return check
+    if not isinstance(value, kind):
+        raise DataError(f"is a {type(value).__name__}, not a {kind.__name__}")
+    check_state(value)
+    found: Sizes = value._sizes()  # type: ignore[attr-defined]
+    for theirs, ours in same.items():
+        if found.get(theirs, sizes[ours]) != sizes[ours]:
+            raise DataError(f"is made for {found[theirs]} {theirs}, not {sizes[ours]}")
 
 
-def each(spec: Spec, size: str = "") -> Spec:
+@spec
+def each(value: Any, sizes: Sizes, entry_spec: Spec, size: str = "") -> None:
     """A list of things of one kind, as many as ``size`` says if it is given."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, list) or (size and len(value) != sizes[size]):
-            raise DataError(f"is not a list of {sizes.get(size, 'entries')}")
-        for entry in value:
-            spec(entry, sizes)
-
-    return check
+    if not isinstance(value, list) or (size and len(value) != sizes[size]):
+        raise DataError(f"is not a list of {sizes.get(size, 'entries')}")
+    for entry in value:
+        entry_spec(entry, sizes)
 
 
-def keyed(keys: Spec, values: Spec) -> Spec:
+@spec
+def keyed(value: Any, sizes: Sizes, keys: Spec, values: Spec) -> None:
     """A dict of things of one kind."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, dict):
-            raise DataError("is not a dict")
-        for key, entry in value.items():
-            keys(key, sizes)
-            values(entry, sizes)
-
-    return check
+    if not isinstance(value, dict):
+        raise DataError("is not a dict")
+    for key, entry in value.items():
+        keys(key, sizes)
+        values(entry, sizes)
 
 
-def record(**entries: Spec | Maybe) -> Spec:
+@spec
+def record(value: Any, sizes: Sizes, **entries: Spec | Maybe) -> None:
     """A dict with the named entries and no others."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, dict) or value.keys() - entries.keys():
-            raise DataError(f"is not a dict of {', '.join(entries)}")
-        _check_all(entries, value, sizes)
-
-    return check
+    if not isinstance(value, dict) or value.keys() - entries.keys():
+        raise DataError(f"is not a dict of {', '.join(entries)}")
+    _check_all(entries, value, sizes)
 
 
-def either(*specs: Spec) -> Spec:
+@spec
+def either(value: Any, sizes: Sizes, *specs: Spec) -> None:
     """One of several things."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        reasons = []
-        for spec in specs:
-            try:
-                return spec(value, sizes)
-            except DataError as error:
-                reasons.append(str(error))
-        raise DataError(", ".join(reasons))
-
-    return check
+    reasons = []
+    for one in specs:
+        try:
+            return one(value, sizes)
+        except DataError as error:
+            reasons.append(str(error))
+    raise DataError(", ".join(reasons))
 
 
-def only(*values: Any) -> Spec:
+@spec
+def only(value: Any, sizes: Sizes, *values: Any) -> None:
     """One of the values given."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
-            value = value.item()
-        if not any(type(value) is type(known) and value == known for known in values):
-            raise DataError(f"is not {' or '.join(map(repr, values))}")
-
-    return check
+    if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
+        value = value.item()
+    if not any(type(value) is type(known) and value == known for known in values):
+        raise DataError(f"is not {' or '.join(map(repr, values))}")
 
 
-def optional(spec: Spec) -> Spec:
+def optional(other: Spec) -> Spec:
     """None, or something else."""
-    return either(only(None), spec)
+    return either(only(None), other)
 
 
 def attributes(*reports: str, **specs: Spec | Maybe) -> dict[str, Any]:
