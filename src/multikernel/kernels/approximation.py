@@ -33,16 +33,16 @@ class FeatureProducts(Products):
         return Rows(self.kernel.features(X).astype(dtype, copy=False))
 
 
+@parameters
 class ApproximateKernel(Kernel):
     """Base class of kernels that approximate another one, ``kernel``, by explicit features."""
 
+    kernel: Kernel | None = None
+    rank: int = 100
+    error: float | None = None
+    random_state: Any = 0
+
     has_features = True
-    kernel: Any
-    rank: int
-    error: float | None
-    random_state: Any
-    rank_: int
-    error_: float
     _state = attributes(kernel_=part(Kernel, features="selected"), rank_=COUNT, error_=REAL)
 
     @property
@@ -56,11 +56,11 @@ class ApproximateKernel(Kernel):
         return RBF() if self.kernel is None else self.kernel
 
     def _fit_columns(self, training: TrainingSet) -> None:
-        inner = self._inner()
-        if not isinstance(inner, Kernel):
-            from multikernel.kernels.family import as_kernel
+        from multikernel.kernels.family import as_kernel
 
-            inner = as_kernel(inner)
+        self.rank_: int
+        self.error_: float
+        inner = as_kernel(self._inner())
         if inner.pairwise or not inner.psd:
             raise ValueError(
                 f"{inner!r} cannot be approximated; it must be a positive semi-definite function of features."
@@ -75,7 +75,7 @@ class ApproximateKernel(Kernel):
     def _selected(self, X: Any) -> Any:
         return take_columns(as_data(X), self.columns_, np.float64)
 
-    def _check_parameters(self) -> None:
+    def _fit_parameters(self, training: TrainingSet) -> None:
         if self.error is not None and not 0 < self.error < 1:
             raise ValueError(f"error={self.error!r} must lie between 0 and 1.")
         if self.error is None and self.rank < 1:
@@ -139,11 +139,7 @@ class Nystroem(ApproximateKernel):
     (True, True)
     """
 
-    kernel: Kernel | None = None
-    rank: int = 100
     landmarks: str = "uniform"
-    error: float | None = None
-    random_state: Any = 0
 
     _short = "nystroem"
     _state = attributes(
@@ -160,7 +156,7 @@ class Nystroem(ApproximateKernel):
             raise ValueError("landmarks_ or transform_ is missing")
 
     def _fit_parameters(self, training: TrainingSet) -> None:
-        self._check_parameters()
+        super()._fit_parameters(training)
         choices = {"uniform": _uniform, "kmeans": _kmeans, "leverage": self._by_leverage}
         if self.landmarks not in choices:
             raise ValueError(f"landmarks={self.landmarks!r} must be one of {', '.join(choices)}.")
@@ -236,7 +232,6 @@ def _kmeans(X: Any, size: int, random: np.random.RandomState) -> Any:
     return sparse.csr_matrix(centres) if sparse.issparse(X) else centres
 
 
-@parameters
 class RandomFourier(ApproximateKernel):
     """Random Fourier features of RBF or Laplacian kernels, φ(x) = √(2/r) [cos(Wx), sin(Wx)] [RR07].
 
@@ -266,11 +261,6 @@ class RandomFourier(ApproximateKernel):
     (50, 1000)
     """
 
-    kernel: Kernel | None = None
-    rank: int = 100
-    error: float | None = None
-    random_state: Any = 0
-
     _short = "fourier"
     _state = attributes(frequencies_=reals("half", "selected"))
 
@@ -278,7 +268,7 @@ class RandomFourier(ApproximateKernel):
         return {**super()._sizes(), "half": self.rank_ // 2}
 
     def _fit_parameters(self, training: TrainingSet) -> None:
-        self._check_parameters()
+        super()._fit_parameters(training)
         if not isinstance(self.kernel_, RBF | Laplacian):
             raise TypeError(
                 "random Fourier features exist for RBF and Laplacian kernels, not for "
