@@ -9,7 +9,7 @@ from multikernel.estimators.easymkl import EasyMKLClassifier
 from multikernel.estimators.fisher import MKFDAClassifier, MKFDAClassifierCV
 from multikernel.estimators.gmkl import GMKLClassifier
 from multikernel.estimators.lpbeta import LPBetaClassifier
-from multikernel.estimators.mkl import MKLClassifier
+from multikernel.estimators.mkl import MKLClassifier, MKLClassifierCV
 from multikernel.estimators.multilabel import MultilabelMKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier
 from multikernel.estimators.path import CSKLPath, MKLPath, cskl_path, mkl_path
@@ -30,6 +30,7 @@ __all__ = [
     "MKFDAClassifier",
     "MKFDAClassifierCV",
     "MKLClassifier",
+    "MKLClassifierCV",
     "MKLPath",
     "MultilabelMKLClassifier",
     "ObscureClassifier",

@@ -331,6 +331,12 @@ class KernelInput:
         stack = self._normalization.apply(apply_clip(stack, self._clipped), missing)
         return stack if self._columns is not None else stack.take(columns=self._support)
 
+    def _stack_of_all(self, X: Any) -> GramStack:
+        """Stack of new samples against all training samples, of a model that is validated and not yet stored."""
+        self._n_train = self.n_features_in_ if self._X is None else self._X.shape[0]
+        self._support, self._columns = np.arange(self._n_train), None
+        return self._test_stack(X)
+
     def _test_stack_of_pairs(self, X: Any) -> tuple[GramStack, NDArray[np.bool_] | None]:
         if self._family is not None:
             pairs = _as_pairs(X)

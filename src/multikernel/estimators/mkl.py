@@ -7,11 +7,17 @@ from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import indexable
+
 from multikernel.estimators.base import TrainingData
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
-from multikernel.estimators.parameters import Restartable, estimator
+from multikernel.estimators.cross_validation import CrossValidated, cut_fold, folds_of
+from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
-from multikernel.gram import parse_memory
+from multikernel.gram import GramStack, parse_memory
+from multikernel.io.state import attributes
 from multikernel.problems.groups import parse_groups
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.vskl import VSKLProblem
@@ -107,3 +113,141 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
 
     def _patience(self) -> int:
         return PATIENCE
+
+
+@register("mkl-cv", title="MKL, C and p by cross-validation", order=12)
+@estimator
+class MKLClassifierCV(CrossValidated, Resumable, TaskWeightsClassifier):
+    """ℓp-norm multiple kernel learning with C and p chosen by cross-validation.
+
+    On the training part of each fold kernels are computed once, and models are fitted for all pairs of C and p, each
+    from the solution of its neighbour. The pair with the best mean score is then fitted to all samples: the model is
+    the :class:`MKLClassifier` with these parameters.
+
+    Parameters
+    ----------
+    Cs : array-like
+        Values of C to try.
+    ps : array-like
+        Values of p to try, from 1, sparse weights, to infinity, equal ones.
+    solver : str
+        As for :class:`MKLClassifier`.
+    nu : float, optional
+        As for :class:`MKLClassifier`; then ``Cs`` is not used.
+    rule : {"best", "one-se"}
+        What to choose: the best mean score, or, of the pairs whose mean is within one standard error of it, that with
+        the smallest C, then with the smallest p: the simplest model that is not clearly worse.
+    max_time : float, optional
+        Time limit for all fits together, in seconds. The folds may take 80 % of it; after that only complete folds
+        count.
+
+    Attributes
+    ----------
+    C_, p_ : float
+        The chosen values; of equal scores the smallest C, then the largest p.
+    best_params_ : dict
+        The same, as ``{"C": …, "p": …}``.
+    best_score_ : float
+        Mean score of the chosen pair over the folds.
+    cv_results_ : dict
+        As of scikit-learn's ``GridSearchCV``: "params", "param_C", "param_p", "split0_test_score", …,
+        "mean_test_score", "std_test_score", "rank_test_score".
+
+    See Also
+    --------
+    MKLClassifier : for given C and p.
+    mkl_path : solutions along one of them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multikernel import MKLClassifierCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MKLClassifierCV(Cs=[1, 10], ps=[1, 2], cv=3).fit(X, y)
+    >>> len(model.cv_results_["params"]), bool(model.best_score_ > 0.9)
+    (4, True)
+    """
+
+    Cs: Any = (0.1, 1.0, 10.0, 100.0)
+    ps: Any = (1.0, 4 / 3, 2.0, np.inf)
+    solver: str = "auto"
+    _: KW_ONLY
+    nu: float | None = None
+    rule: str = "best"
+
+    _state = attributes("C_", "p_", "best_params_", "best_score_", "cv_results_")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_choice("rule", ("best", "one-se"))
+
+    def _plain(self, **chosen: Any) -> MKLClassifier:
+        """The model without the search."""
+        left_out = {"Cs", "ps", "rule", "cv", "scoring", "verbose", "callback", "checkpoint", "max_time"}
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in left_out}
+        return MKLClassifier(**parameters, **chosen)
+
+    def _search(self, run: Run, X: Any, y: Any, sample_weight: Any) -> None:
+        """Score all pairs on each fold, as far as time allows, and choose."""
+        from sklearn.metrics import check_scoring  # slow to import
+
+        from multikernel.estimators.path import mkl_grid
+
+        self._check_parameters()
+        plain = self._plain()
+        plain._validate(X, y, sample_weight)  # bad data get their errors here
+        plain._keep_interrupted = False  # a score of half a model would be worse than none
+        X, y, weight = indexable(X, np.asarray(y), sample_weight)
+        ps = np.asarray(self.ps, dtype=np.float64)
+        Cs = np.asarray([1.0] if self.nu is not None else self.Cs, dtype=np.float64)
+        splits, scores = folds_of(self.cv, y, y), []
+        advice = "C_ and p_ are the best on these. Allow more time, or use fewer folds or values."
+        with run.search(len(splits), "fold", advice) as search:
+            for train, test in splits:
+                X_train, y_train, own, X_test, y_test = cut_fold(plain, X, y, weight, train, test)
+                data = plain._validate(X_train, y_train, own)
+                grid = mkl_grid(plain, data, Cs, ps)
+                stack = plain._stack_of_all(X_test)
+                scorer, models = check_scoring(grid[0][0], self.scoring), (model for row in grid for model in row)
+                scores.append([_score(model, stack, scorer, X_test, y_test) for model in models])
+                search.advance()
+        pairs = [{"C": float(C), "p": float(p)} for p in ps for C in Cs]
+        self.cv_results_ = _results(pairs, np.array(scores))
+        best = _chosen(self.cv_results_, self.rule)
+        self.best_params_, self.best_score_ = pairs[best], float(self.cv_results_["mean_test_score"][best])
+        self.C_, self.p_ = pairs[best]["C"], pairs[best]["p"]
+
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[Any]:
+        return self._plain(C=self.C_, p=self.p_)._problems(data, run)
+
+    def _solver(self) -> Solver:
+        return self._plain(C=self.C_, p=self.p_)._solver()
+
+    def _patience(self) -> int:
+        return PATIENCE
+
+
+def _score(model: Any, stack: GramStack, scorer: Any, X: Any, y: Any) -> float:
+    """Score of a model on new samples, given their kernels with all training samples."""
+    model._test_stack = lambda X: stack.take(columns=model.support_)
+    return float(scorer(model, X, y))
+
+
+def _results(pairs: list[dict[str, float]], scores: NDArray) -> dict[str, Any]:
+    """Scores (folds, pairs) as ``cv_results_`` of scikit-learn."""
+    mean = scores.mean(axis=0)
+    table: dict[str, Any] = {"params": pairs, **{f"param_{k}": np.array([pair[k] for pair in pairs]) for k in "Cp"}}
+    table |= {f"split{k}_test_score": row for k, row in enumerate(scores)}
+    ranks = 1 + (mean > mean[:, None]).sum(axis=1)
+    return {**table, "mean_test_score": mean, "std_test_score": scores.std(axis=0), "rank_test_score": ranks}
+
+
+def _chosen(results: dict[str, Any], rule: str) -> int:
+    """Position of the pair that the rule prefers."""
+    mean, C, p = results["mean_test_score"], results["param_C"], results["param_p"]
+    n_folds = sum(name.startswith("split") for name in results)
+    if rule == "best":
+        return int(np.lexsort((-p, C, -mean))[0])
+    error = results["std_test_score"][mean.argmax()] / np.sqrt(max(n_folds - 1, 1))
+    good = np.flatnonzero(mean >= mean.max() - error)
+    return int(good[np.lexsort((p[good], C[good]))[0]])

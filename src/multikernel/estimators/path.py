@@ -184,6 +184,28 @@ def mkl_path(
     return MKLPath(parameter, values, _fits(model, data, parameter, values, order))
 
 
+def mkl_grid(
+    model: MKLClassifier, data: TrainingData, Cs: NDArray[np.float64], ps: NDArray[np.float64]
+) -> list[list[MKLClassifier]]:
+    """Models fitted for every p and C, one list per p: p falls, and each model starts from that of the p before."""
+    grid: list[list[Any]] = [[None] * len(Cs) for _ in ps]
+    row_above: list[Any] = [None] * len(Cs)
+    for i in _checked_order(ps, "p")[::-1]:
+        left: Any = None
+        for j in _checked_order(Cs, "C"):
+            fitted = grid[i][j] = copy.copy(model)
+            fitted.p, fitted.C = float(ps[i]), float(Cs[j])
+            fitted._check_parameters()
+            previous, parameter = (left, "C") if row_above[j] is None else (row_above[j], "p")
+            with fitted._run() as run:
+                problems = fitted._problems(data, run)
+                start = None if previous is None else _start(previous, fitted, parameter)
+                fitted._store(data, problems, fitted._solve(run, data, problems, start))
+            left = fitted
+        row_above = grid[i]
+    return grid
+
+
 def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.intp]:
     """Ascending order of the values, after a look at them."""
     if values.ndim != 1 or not len(values) or np.isnan(values).any():
