@@ -1,5 +1,6 @@
 """The command line: what it prints and writes, and what it says when something is wrong."""
 
+import csv
 import json
 import logging
 import os
@@ -157,8 +158,15 @@ def test_a_model_is_fitted_saved_described_and_used(run, flowers, tmp_path):
     assert code == 0
     assert "class: StandardScaler, KernelAverageClassifier" in out
     assert "rbf(mean) on petals" in out
-    code, out, _ = run("info", "model.mkl", "--json")
+    code, out, _ = run("info", "model.mkl", "--json", "--weights", "weights.csv")
     assert json.loads(out)["target"] == "species"
+    rows = list(csv.DictReader((tmp_path / "weights.csv").open()))
+    assert ("rbf(mean) on petals", "petals") in [(row["kernel"], row["view"]) for row in rows]
+    assert [float(row["share"]) for row in rows] == pytest.approx([1.0 / len(rows)] * len(rows))
+    for wrong in ([flowers, "--weights", "weights.csv"], ["model.mkl", "--weights", "model.mkl"]):
+        code, _, err = run("info", *wrong)
+        assert code == 2
+        assert "--weights" in err
 
 
 def test_columns_are_found_by_name_in_any_order_and_scores_written(run, flowers):

@@ -32,6 +32,7 @@ from multikernel.compare.trial import interruption, relative_gap, weight_shares
 from multikernel.compare.tuning import METRICS, Choice, candidates, choose, configured, inner_folds, n_fits, r_squared
 from multikernel.estimators.registry import Method, available
 from multikernel.gram import DenseStack, gram_stack
+from multikernel.inspection.results import kernel_table
 from multikernel.io.files import DataError, write_text
 from multikernel.io.models import load, read_manifest, save
 from multikernel.io.tables import Table, read_features, read_table, read_tables, read_test_kernels
@@ -299,15 +300,20 @@ def _csv(columns: Mapping[Any, Any]) -> str:
 
 def run_info(options: argparse.Namespace) -> int:
     """Describe a model, a data file, or the installation."""
+    is_model = options.file is not None and Path(options.file).suffix.lower() not in READERS
+    if options.weights is not None and not is_model:
+        raise UsageError("--weights needs a model file")
+    if options.weights is not None and Path(options.weights).resolve() == Path(options.file).resolve():
+        raise UsageError(f"--weights {options.weights} is the model file, which would be overwritten")
     if options.file is None:
         methods = {name: method.title for name, method in available().items()}
         facts = {"versions": all_versions(), "methods": methods, "kernels": ", ".join(FAMILIES)}
-    elif Path(options.file).suffix.lower() in READERS:
+    elif not is_model:
         table = read_table(options.file)
         blocks = {name: _block(block) for name, block in table.blocks.items()}
         facts = {"file": options.file, "arrays" if table.is_archive else "columns": blocks}
     else:
-        facts = _model(options.file)
+        facts = _model(options.file, options.weights)
     print(json.dumps(finite(facts), indent=1, allow_nan=False, ensure_ascii=False) if options.json else _text(facts))
     return 0
 
@@ -326,10 +332,14 @@ def _block(block: np.ndarray) -> str:
     return f"{block.dtype} {block.shape}, from {low:g} to {high:g}{lack}"
 
 
-def _model(path: str) -> dict[str, Any]:
+def _model(path: str, weights: str | None) -> dict[str, Any]:
+    """Facts about a model file; its weights are written to another."""
     manifest = read_manifest(path)
     steps = steps_of_model(load(path))
     model, metadata = steps[-1], manifest["metadata"]
+    names = metadata.get("kernel_names") or model.kernel_names_
+    if weights is not None:
+        write_text(weights, _csv({**kernel_table(model), "kernel": names}))
     return {
         "file": path,
         "class": ", ".join(type(step).__name__ for step in steps),
@@ -342,7 +352,7 @@ def _model(path: str) -> dict[str, Any]:
         },
         **({"classes": [str(label) for label in model.classes_]} if hasattr(model, "classes_") else {}),
         "relative gap": relative_gap(model),
-        "share of each kernel": dict(zip(metadata.get("kernel_names") or model.kernel_names_, weight_shares(model))),
+        "share of each kernel": dict(zip(names, weight_shares(model))),
         **{key: value for key, value in metadata.items() if value},
     }
 

@@ -9,6 +9,7 @@ from multikernel.inspection.displays import (
 )
 from multikernel.inspection.evidence import DecisionDisplay, ViewImportanceDisplay, WeightStabilityDisplay
 from multikernel.inspection.importance import explain, view_importance
+from multikernel.inspection.results import results_frame, write_uns
 from multikernel.inspection.stability import weight_stability
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "WeightPathDisplay",
     "WeightStabilityDisplay",
     "explain",
+    "results_frame",
     "view_importance",
     "weight_stability",
+    "write_uns",
 ]

@@ -38,7 +38,7 @@ def find_views(model: Any, views: Any = None) -> Views:
     """
     names = [str(name) for name in model.kernel_names_]
     if views is None:
-        return _by_columns(model, names)
+        return {name: np.array([k]) for k, name in enumerate(names)} if model._family is None else model._family.views
     if isinstance(views, Mapping):
         found = {str(name): _positions(kernels, names, str(name)) for name, kernels in views.items()}
     else:
@@ -50,20 +50,6 @@ def find_views(model: Any, views: Any = None) -> Views:
     if len(np.unique(used)) < len(used):
         twice = names[int(np.bincount(used).argmax())]
         raise ValueError(f"kernel {twice!r} is in two views: a kernel belongs to one.")
-    return found
-
-
-def _by_columns(model: Any, names: list[str]) -> Views:
-    kernels = getattr(model._family, "kernels", None)
-    if kernels is None:
-        return {name: np.array([k]) for k, name in enumerate(names)}
-    groups: dict[tuple, list[int]] = {}
-    for k, kernel in enumerate(kernels):
-        groups.setdefault(tuple(int(column) for column in kernel.columns_), []).append(k)
-    found: Views = {}
-    for members in groups.values():
-        name = names[members[0]].rpartition(" on ")[2]
-        found[name if name not in found else names[members[0]]] = np.array(members)
     return found
 
 
