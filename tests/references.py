@@ -276,15 +276,20 @@ def penalty_of(problem):
     return Ball(problem.weight_set.p) if isinstance(problem.weight_set, LpBall) else Capped(problem.weight_set.t)
 
 
+def result_of(solver, problem, tol, *arguments, **options):
+    """What a solver returns at a tolerance."""
+    monitor = Monitor(problem, tol)
+    solver(problem, monitor, *arguments, **options)
+    return monitor.result()
+
+
 @cache
 def reference(weight_set, nu=None, **options):
     """Bracket of the problem of ``make_kernels(**options)`` with one SVM, the same for every solver."""
     K, signs, C = make_kernels(**options)
     inner = CSVM(signs, C) if nu is None else NuSVM(signs, nu)
     problem = MinMaxProblem(DenseStack(K), inner, weight_set, memory=1 << 30)
-    monitor = Monitor(problem, tol=1e-9)
-    newton(problem, monitor, max_iter=1000)
-    return minmax_bracket(problem, monitor.result())
+    return minmax_bracket(problem, result_of(newton, problem, 1e-9, max_iter=1000))
 
 
 def worst_label_bracket(problem, result):

@@ -19,6 +19,7 @@ from references import (
     margin_loss,
     minmax_bracket,
     residual_loss,
+    result_of,
     root,
     smooth_bracket,
     svm_bracket,
@@ -38,7 +39,6 @@ from multikernel.problems.regularizers import L1, Entropy, SquaredL2
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.vskl import VSKLProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import newton
 from multikernel.solvers.fisher import fisher_newton
 from multikernel.solvers.gmkl import spectral_gradient
@@ -56,9 +56,7 @@ LABELS = np.column_stack([SIGNS, np.roll(SIGNS, 5)])
 
 
 def solved(solve, problem, tol=1e-8, *arguments, **options):
-    monitor = Monitor(problem, tol)
-    solve(problem, monitor, *arguments, **options)
-    return problem, monitor.result()
+    return problem, result_of(solve, problem, tol, *arguments, **options)
 
 
 # -- planted optima, and what proves nothing -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mkl_problems import make_kernels
 from numpy.testing import assert_allclose
-from references import reference
+from references import reference, result_of
 
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack
@@ -25,9 +25,7 @@ def make_problem(p):
 @pytest.mark.parametrize("p", [1.1, 1.25, 1.5, 2.0, 4.0, 1e6])
 def test_closed_form_weights_reach_the_optimum(p):
     _, problem = make_problem(p)
-    monitor = Monitor(problem, tol=1e-6)
-    closed_form(problem, monitor)
-    result = monitor.result()
+    result = result_of(closed_form, problem, 1e-6)
     assert result.converged
     assert problem.inner.violation(result.alpha) == 0.0
     q = problem.stack.quadratic_forms(result.alpha)
@@ -75,9 +73,7 @@ def test_several_labels_are_summed():
     both = MinMaxProblem(single.stack, LabelSVMs(signs, 2.0), LpBall(2.0), memory=1 << 30)
     results = []
     for problem in (single, both):
-        monitor = Monitor(problem, tol=1e-7)
-        closed_form(problem, monitor)
-        results.append(monitor.result())
+        results.append(result_of(closed_form, problem, 1e-7))
     # two equal labels weigh the kernels as one label on kernels twice as large does
     assert results[1].converged
     assert results[1].alpha.shape == signs.shape

@@ -17,6 +17,7 @@ from references import (
     margin_loss,
     norm,
     products,
+    result_of,
     svm_bracket,
     worst_label_bracket,
 )
@@ -193,9 +194,7 @@ def test_a_separating_solution_is_judged_with_the_errors_of_its_scores():
 def test_ordinary_problems_need_no_precise_scores():
     K, signs, C = make_kernels()
     problem = MinMaxProblem(DenseStack(K), CSVM(signs, C), LpBall(2.0), memory=1 << 30)
-    monitor = Monitor(problem, tol=1e-6)
-    newton(problem, monitor)
-    result = monitor.result()
+    result = result_of(newton, problem, 1e-6)
     assert result.converged
     assert result.certificate.rounding < 1e-9 * result.certificate.primal
     assert problem.sharpen()  # it was not asked before
@@ -215,9 +214,7 @@ def test_an_optimum_of_zero_is_found_and_enclosed(low_rank):
     stack = LowRankStack(X) if low_rank else DenseStack(np.stack([x @ x.T for x in X]))
     svm = NuSVM(np.repeat([-1.0, 1.0], 10), 0.5)
     problem = MinMaxProblem(stack, svm, CappedSimplex(1.0), memory=1 << 20)
-    monitor = Monitor(problem, tol=1e-3)
-    newton(problem, monitor)
-    result = monitor.result()
+    result = result_of(newton, problem, 1e-3)
     assert result.converged
     assert result.certificate.dual <= 0.0 <= result.certificate.primal
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mkl_problems import AWKWARD, make_kernels
 from numpy.testing import assert_allclose, assert_array_equal
-from references import Ball, svm_bracket
+from references import Ball, result_of, svm_bracket
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,7 +15,6 @@ from multikernel.gram import DenseStack
 from multikernel.kernels import RBF, Linear
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.runtime.clock import OutOfTime
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.cgboost import cg_boost
 from multikernel.svm import LabelSVMs
 
@@ -29,9 +28,7 @@ def optimum(K, signs, C, weight=None):
 
 
 def solved(problem, tol):
-    monitor = Monitor(problem, tol)
-    cg_boost(problem, monitor)
-    return monitor.result()
+    return result_of(cg_boost, problem, tol)
 
 
 @pytest.mark.parametrize("case", AWKWARD)

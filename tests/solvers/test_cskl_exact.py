@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mkl_problems import make_kernels
 from numpy.testing import assert_allclose
-from references import conic_value
+from references import conic_value, result_of
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -25,9 +25,7 @@ from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 def solve_exactly(K, inner, t, tol=1e-6, **options):
     problem = SelectionProblem(DenseStack(K), inner, CappedSimplex(t), memory=1 << 30)
-    monitor = Monitor(problem, tol=tol)
-    exact_selection(problem, monitor, **options)
-    return monitor.result()
+    return result_of(exact_selection, problem, tol, **options)
 
 
 def digit_kernels(n_kernels=12, n=150):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from references import fisher_bracket
+from references import fisher_bracket, result_of
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,7 +17,6 @@ from multikernel.kernels import RBF, Linear, Nystroem
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.fisher import DenseSystem, FisherProblem, LowRankSystem, fisher_system, fisher_targets
 from multikernel.problems.weight_sets import LpBall
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.catalogue import SOLVERS, find_solver
 from multikernel.solvers.fisher import solve_fisher
 from multikernel.svm.cholesky import CholeskyFactor
@@ -47,9 +46,7 @@ def problem_of(K, y, reg, p):
 
 
 def solve(problem, tol=1e-7, solver="auto", max_iter=500):
-    monitor = Monitor(problem, tol)
-    solve_fisher(problem, monitor, None, run=find_solver("fisher", solver).run, max_iter=max_iter)
-    return monitor.result()
+    return result_of(solve_fisher, problem, tol, None, run=find_solver("fisher", solver).run, max_iter=max_iter)
 
 
 @pytest.mark.parametrize("p", P_VALUES)

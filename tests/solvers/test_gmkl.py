@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mkl_problems import CubicSum, Quartic
 from numpy.testing import assert_allclose, assert_array_equal
-from references import minmax_bracket
+from references import minmax_bracket, result_of
 from scipy.optimize import minimize_scalar
 from sklearn.datasets import load_iris, make_classification
 
@@ -21,7 +21,6 @@ from multikernel.problems.gmkl import (
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.regularizers import L1, Entropy, SquaredL2, as_regularizer, dual_bound
 from multikernel.problems.weight_sets import LpBall
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.gmkl import spectral_gradient
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.svm import CSVM, LabelSVMs
@@ -54,9 +53,7 @@ def make_problem(combination="sum", penalty="l1", reg=1.0, C=2.0, inner=None, **
 
 
 def solve(problem, tol=1e-6, start=None, max_iter=2000):
-    monitor = Monitor(problem, tol)
-    spectral_gradient(problem, monitor, start, max_iter=max_iter)
-    return monitor.result()
+    return result_of(spectral_gradient, problem, tol, start, max_iter=max_iter)
 
 
 def optimum(problem):
@@ -187,9 +184,7 @@ def test_squared_l2_penalty_is_l2_norm_mkl_on_scaled_kernels(reg):
     result = solve(problem, 1e-8)
     rho = np.linalg.norm(result.weights)
     ball = MinMaxProblem(DenseStack(rho * problem.stack.to_array()), problem.inner, LpBall(2.0), MEMORY)
-    monitor = Monitor(ball, 1e-8)
-    closed_form(ball, monitor)
-    expected = monitor.result()
+    expected = result_of(closed_form, ball, 1e-8)
     assert_allclose(result.certificate.primal - 0.5 * reg * rho**2, expected.certificate.primal, rtol=1e-6)
     assert_allclose(result.weights / rho, expected.weights, atol=1e-3)
 

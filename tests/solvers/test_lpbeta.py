@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from references import conic_value
+from references import conic_value, result_of
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
@@ -15,7 +15,6 @@ from multikernel import KernelAverageClassifier, LPBetaClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF, Linear
 from multikernel.problems.lpbeta import MarginProblem
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.lpbeta import lp_beta
 from multikernel.svm import held_out as machines
 from multikernel.svm.binary import CSVM
@@ -49,9 +48,7 @@ def cvxpy_optimum(scores, codes, nu, weight, shared):
 
 
 def solved(problem, tol=1e-9):
-    monitor = Monitor(problem, tol)
-    lp_beta(problem, monitor)
-    return monitor.result()
+    return result_of(lp_beta, problem, tol)
 
 
 @pytest.mark.parametrize("shared", [True, False])

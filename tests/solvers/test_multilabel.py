@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from references import minmax_bracket, worst_label_bracket
+from references import minmax_bracket, result_of, worst_label_bracket
 
 from multikernel.gram import DenseStack
 from multikernel.problems.minmax import MinMaxProblem
@@ -50,12 +50,6 @@ def worst(K, signs, bias=False, dtype=np.float64):
     return WorstLabelProblem(DenseStack(K.astype(dtype)), LabelSVMs(signs, C, bias=bias), memory=1 << 28)
 
 
-def run(solver, problem, tol, **options):
-    monitor = Monitor(problem, tol)
-    solver(problem, monitor, **options)
-    return monitor.result()
-
-
 CERTIFIED = {
     "sa-vr": (label_sa_vr, {"random_state": 0}),
     "mirror-prox": (label_mirror_prox, {}),
@@ -67,14 +61,14 @@ CERTIFIED = {
 def optimum(bias=False, **options):
     """Bracket of the worst label's optimum."""
     problem = worst(*make_labels(**options), bias)
-    return worst_label_bracket(problem, run(label_level, problem, 1e-9))
+    return worst_label_bracket(problem, result_of(label_level, problem, 1e-9))
 
 
 @pytest.mark.parametrize("name", CERTIFIED)
 @pytest.mark.parametrize("bias", [False, True])
 def test_certified_solvers_reach_the_optimum_of_the_worst_label(name, bias):
     solver, options = CERTIFIED[name]
-    result = run(solver, worst(*make_labels(), bias), 1e-3, **options)
+    result = result_of(solver, worst(*make_labels(), bias), 1e-3, **options)
     assert result.converged
     optimum(bias).proves(result.certificate, 1e-3)
     assert abs(result.weights.sum() - 1.0) < 1e-9
@@ -83,13 +77,13 @@ def test_certified_solvers_reach_the_optimum_of_the_worst_label(name, bias):
 
 def test_the_paper_s_algorithm_comes_within_a_percent():
     small = {"n_labels": 3, "n_kernels": 3, "n": 24}
-    result = run(label_sa, worst(*make_labels(**small)), 1e-4, max_iter=4000, random_state=0)
+    result = result_of(label_sa, worst(*make_labels(**small)), 1e-4, max_iter=4000, random_state=0)
     optimum(**small).proves(result.certificate, 0.01)
 
 
 def test_the_paper_s_stop_rule_ends_when_averages_settle_and_proves_nothing():
     problem = worst(*make_labels(n_labels=3, n_kernels=3, n=24))
-    result = run(label_sa, problem, 1e-9, max_iter=4000, random_state=0, stop="change")
+    result = result_of(label_sa, problem, 1e-9, max_iter=4000, random_state=0, stop="change")
     (row,) = result.history
     assert row["svms"] < 4000
     assert row["svms"] % 3 == 0
@@ -97,7 +91,8 @@ def test_the_paper_s_stop_rule_ends_when_averages_settle_and_proves_nothing():
     assert not result.converged
     # averages a pass over the labels apart, from shorter runs of the same course
     last, before = (
-        run(label_sa, problem, 1e-9, max_iter=row["svms"] - k, random_state=0).history[-1]["weights"] for k in (0, 3)
+        result_of(label_sa, problem, 1e-9, max_iter=row["svms"] - k, random_state=0).history[-1]["weights"]
+        for k in (0, 3)
     )
     assert_allclose(result.weights, last)
     assert 0.0 < np.abs(last - before).sum() <= 0.01
@@ -111,7 +106,7 @@ def test_many_labels_are_looked_at_rarely(name):
     problem, passes = worst(*make_labels(n_labels=30, n_kernels=6, n=40, missing=0.0)), []
     refine = problem.refine
     problem.refine = lambda p, alpha, tol: passes.append(0) or refine(p, alpha, tol)
-    result = run(solver, problem, 1e-3, **options)
+    result = result_of(solver, problem, 1e-3, **options)
     assert result.converged
     assert len(passes) == len(result.history) <= 12
 
@@ -139,17 +134,17 @@ def label_sum():
 @cache
 def sum_optimum():
     problem = label_sum()
-    return minmax_bracket(problem, run(newton, problem, 1e-9))
+    return minmax_bracket(problem, result_of(newton, problem, 1e-9))
 
 
 @pytest.mark.parametrize("solver", [newton, silp, level_method])
 def test_exact_solvers_reach_the_optimum_of_the_sum(solver):
-    sum_optimum().proves(run(solver, label_sum(), 1e-7).certificate, 1e-6)
+    sum_optimum().proves(result_of(solver, label_sum(), 1e-7).certificate, 1e-6)
 
 
 @pytest.mark.parametrize("solver", [closed_form, subgradient])
 def test_simple_solvers_come_close_to_the_sum(solver):
-    result = run(solver, label_sum(), 1e-2, max_iter=400)
+    result = result_of(solver, label_sum(), 1e-2, max_iter=400)
     assert result.converged
     sum_optimum().proves(result.certificate, 1e-2)
 
@@ -175,7 +170,7 @@ def test_bounds_bracket_the_optimum_at_every_iteration(name):
     problem, seen = worst(*make_labels(seed=1)), []
     judge = problem.certificate
     problem.certificate = lambda p, alpha: seen.append(judge(p, alpha)) or seen[-1]
-    result = run(solver, problem, 1e-4, **{"max_iter": 60, **options})
+    result = result_of(solver, problem, 1e-4, **{"max_iter": 60, **options})
     assert len(seen) >= 3
     for proof in seen:
         assert proof.dual <= best.upper
@@ -198,9 +193,9 @@ def test_memory_does_not_grow_by_a_table_of_scores_for_each_kernel(name, monkeyp
     def peak(n_kernels):
         K, signs = make_labels(M, n_kernels, n)
         problem = kind(DenseStack(K), LabelSVMs(signs, C, bias=False), memory=1 << 28)
-        run(function, problem, 1e-3, max_iter=3, **options)  # what is compiled and kept is off the count
+        result_of(function, problem, 1e-3, max_iter=3, **options)  # what is compiled and kept is off the count
         tracemalloc.start()
-        run(function, kind(problem.stack, problem.inner, memory=1 << 28), 1e-3, max_iter=3, **options)
+        result_of(function, kind(problem.stack, problem.inner, memory=1 << 28), 1e-3, max_iter=3, **options)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -262,9 +257,9 @@ def test_a_true_memory_leaves_no_noise():
 def test_one_label_is_multiple_kernel_learning(name):
     K, signs = make_labels(n_labels=1)
     solver, options = CERTIFIED[name]
-    result = run(solver, worst(K, signs), 1e-4, **options)
+    result = result_of(solver, worst(K, signs), 1e-4, **options)
     plain = MinMaxProblem(DenseStack(K), CSVM(signs[:, 0], C, bias=False), LpBall(1.0), 1 << 28)
-    assert_allclose(result.certificate.primal, run(newton, plain, 1e-7).certificate.primal, rtol=1e-4)
+    assert_allclose(result.certificate.primal, result_of(newton, plain, 1e-7).certificate.primal, rtol=1e-4)
 
 
 def test_label_weights_prove_the_bound():

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from references import result_of
 
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common import newton as common
 from multikernel.solvers.common.newton import newton
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
@@ -33,9 +33,7 @@ def test_a_start_from_a_sample_saves_iterations_and_changes_no_optimum(data, p, 
         monkeypatch.setattr(common, "LARGE", large)
         monkeypatch.setattr(common, "FEWEST", 400)
         problem = MinMaxProblem(stack_of(features), CSVM(signs, 10.0), LpBall(p), memory=1 << 30)
-        monitor = Monitor(problem, tol=1e-5)
-        newton(problem, monitor)
-        results.append(monitor.result())
+        results.append(result_of(newton, problem, 1e-5))
     plain, sampled = results
     assert plain.converged
     assert sampled.converged

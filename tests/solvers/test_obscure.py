@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mkl_problems import make_class_kernels
 from numpy.testing import assert_allclose
-from references import hinge_bracket
+from references import hinge_bracket, result_of
 from scipy.stats import ks_2samp
 
 from multikernel.gram import DenseStack, LazyStack, LowRankStack
@@ -29,9 +29,7 @@ def make_problem(n_classes=3, p=1.25, C=10.0, *, sparsity=0.0, cost=None, weight
 
 
 def run(solve, problem, tol=1e-3, **options):
-    monitor = Monitor(problem, tol)
-    solve(problem, monitor, None, random_state=0, **options)
-    return monitor.result()
+    return result_of(solve, problem, tol, None, random_state=0, **options)
 
 
 GRID = [(p, C, M) for p in (1.01, 1.05, 1.25, 1.5, 2.0) for C in (1.0, 10.0, 1000.0) for M in (2, 3, 10)]
@@ -307,9 +305,7 @@ def test_the_same_seed_gives_the_same_solution_and_another_one_another():
     problem = make_problem()
     first, again = (run(obscure, problem, max_iter=10) for _ in range(2))
     assert np.array_equal(first.alpha, again.alpha)
-    monitor = Monitor(problem, 1e-3)
-    obscure(problem, monitor, None, random_state=1, max_iter=10)
-    assert not np.array_equal(first.alpha, monitor.result().alpha)
+    assert not np.array_equal(first.alpha, result_of(obscure, problem, 1e-3, None, random_state=1, max_iter=10).alpha)
 
 
 @pytest.mark.parametrize("solve", [obscure, pegasos, ufo])

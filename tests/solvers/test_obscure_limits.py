@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from references import result_of
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel import ObscureClassifier, UFOMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF, KernelFamily, Linear
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.obscure.obscure import obscure, pegasos
 from multikernel.solvers.obscure.sdca import sdca
 from multikernel.solvers.ufo import ufo
@@ -34,9 +34,7 @@ def contradictory(n_classes, n_points=10):
 def solved(solve, K, y, C=1.0, p=1.25, tol=1e-2, weight=None, cost=None, **options):
     loss = MulticlassHinge(y, int(y.max()) + 1, weight, cost)
     problem = ObscureProblem(DenseStack(K), loss, 1.0 / (C * loss.total_weight), p)
-    monitor = Monitor(problem, tol)
-    solve(problem, monitor, None, random_state=0, **{"max_iter": 2000, **options})
-    return monitor.result(), problem
+    return result_of(solve, problem, tol, None, random_state=0, **{"max_iter": 2000, **options}), problem
 
 
 @pytest.mark.parametrize("solve", ALL)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from mkl_problems import make_class_kernels
+from references import result_of
 
 from multikernel.gram import DenseStack
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.obscure.obscure import online_stage
 from multikernel.solvers.obscure.sdca import sdca
@@ -45,9 +45,7 @@ def separable(n=60, n_kernels=5):
 
 
 def solved(problem, tol=1e-6):
-    monitor = Monitor(problem, tol)
-    sdca(problem, monitor, None, random_state=0, max_iter=3000)
-    return monitor.result()
+    return result_of(sdca, problem, tol, None, random_state=0, max_iter=3000)
 
 
 @pytest.mark.parametrize("p", [1.05, 1.25, 2.0])

@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 from mkl_problems import make_kernels
 from numpy.testing import assert_allclose
-from references import conic_value, minmax_bracket, root
+from references import conic_value, minmax_bracket, result_of, root
 
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack, LazyStack
 from multikernel.kernels import RBF, KernelFamily
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall, lp_norm
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl import smo as module
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.mkl.smo import smo_mkl
@@ -24,9 +23,7 @@ NORMS = [1.1, 1.5, 2.0, 4.0, 10.0]
 
 
 def solve(problem, tol=1e-5, solver=smo_mkl, **options):
-    monitor = Monitor(problem, tol=tol)
-    solver(problem, monitor, **options)
-    return monitor.result()
+    return result_of(solver, problem, tol, **options)
 
 
 def solve_kernels(K, signs, p, tol=1e-5, C=2.0, **options):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mkl_problems import make_kernels
 from numpy.testing import assert_allclose
-from references import margin_loss, smooth_bracket
+from references import margin_loss, result_of, smooth_bracket
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 
@@ -23,7 +23,6 @@ from multikernel.problems.losses import (
 )
 from multikernel.problems.obscure import group_norm
 from multikernel.problems.svrg import SmoothProblem
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.printed.svrg import convergence, last_steps, step_count, step_size, svrg_paper
 from multikernel.solvers.svrg.iterate import Iterate
 from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
@@ -46,9 +45,7 @@ KERNELS = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Linear()]
 
 def solved(loss, p, lam, solve=svrg, stack=None, tol=1e-7, **options):
     problem = SmoothProblem(DenseStack(K) if stack is None else stack, loss, lam, p)
-    monitor = Monitor(problem, tol)
-    solve(problem, monitor, random_state=0, **{"max_iter": 2000, **options})
-    return problem, monitor.result()
+    return problem, result_of(solve, problem, tol, random_state=0, **{"max_iter": 2000, **options})
 
 
 def lbfgs_optimum(loss, p, lam):
@@ -190,9 +187,7 @@ def test_kernels_that_do_not_fit_in_memory_give_the_same_solution(solve):
     results = []
     for memory in (1 << 30, 3000):
         problem = SmoothProblem(gram_stack(np.moveaxis(K, 0, -1)), LOSSES["logistic"], 1 / 30, 2.0, memory=memory)
-        monitor = Monitor(problem, 1e-4)
-        solve(problem, monitor, random_state=0, max_iter=60)
-        results.append(monitor.result())
+        results.append(result_of(solve, problem, 1e-4, random_state=0, max_iter=60))
     assert_allclose(results[0].alpha, results[1].alpha, atol=1e-8)
     assert_allclose(results[0].weights, results[1].weights, atol=1e-8)
 

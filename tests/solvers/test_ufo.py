@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mkl_problems import make_class_kernels
 from numpy.testing import assert_allclose
-from references import conic_group_norm, conic_hinge
+from references import conic_group_norm, conic_hinge, result_of
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,7 +14,6 @@ from multikernel import UFOMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.score_table import ScoreTable
 from multikernel.solvers.ufo import ufo, ufo_norm
 
@@ -30,9 +29,7 @@ def test_ufo_reaches_the_conic_optimum_with_exact_zeros(sparsity):
     problem = make_problem(sparsity)
     K, loss = problem.stack.to_array(), conic_hinge(problem.loss)
     optimum, norms = conic_group_norm(K, problem.lam, problem.p, 3, loss, sparsity)
-    monitor = Monitor(problem, 1e-9)
-    ufo(problem, monitor, None, max_iter=3000, random_state=0)
-    result = monitor.result()
+    result = result_of(ufo, problem, 1e-9, None, max_iter=3000, random_state=0)
     assert result.certificate.dual <= optimum * (1 + 1e-6)
     assert optimum * (1 - 1e-6) <= result.certificate.primal <= 1.02 * optimum
     zero = norms < 1e-4 * norms.max()

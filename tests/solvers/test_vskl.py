@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mkl_problems import make_kernels
 from numpy.testing import assert_allclose
-from references import conic_value, minmax_bracket, root
+from references import conic_value, minmax_bracket, result_of, root
 
 from multikernel.gram import DenseStack
 from multikernel.problems.groups import Groups, parse_groups
@@ -44,9 +44,7 @@ def optimum(problem):
 
 
 def solve(problem, solver=group_newton, tol=1e-6, **options):
-    monitor = Monitor(problem, tol=tol)
-    solver(problem, monitor, **options)
-    return monitor.result()
+    return result_of(solver, problem, tol, **options)
 
 
 @each_solver
