@@ -105,14 +105,19 @@ class SmoothProblem(PrimalProblem):
 
     def _bound(self, dual: Matrix) -> tuple[float, float]:
         """D(dual), a lower bound on the optimum, and how much of it was taken off for rounding."""
-        feasible = self.loss.feasible(dual)
-        if feasible is None:
+        if self.loss.feasible(dual) is None:
             return float("-inf"), 0.0
+        linear, lost, squares, off = self.dual_parts(dual)
+        plain, safe = (self.weight_set.support(forms) / (2.0 * self.lam) for forms in (squares, squares + off))
+        return linear - lost - safe, lost + safe - plain
+
+    def dual_parts(self, dual: Matrix) -> tuple[float, float, Vector, Vector]:
+        """Dual value of the loss and ``‖θ_j‖²`` of a dual point, each followed by what it may be off by."""
+        feasible = self.loss.feasible(dual)
+        assert feasible is not None
         squares, off = self.rounded_squares(feasible)
         off = off + self.rounding.of_shift(self.loss.slack * float(np.abs(feasible).sum()), squares)
-        plain, safe = (self.weight_set.support(forms) / (2.0 * self.lam) for forms in (squares, squares + off))
-        lost = self.loss.dual_error(feasible)
-        return self.loss.dual_value(feasible) - lost - safe, lost + safe - plain
+        return self.loss.dual_value(feasible), self.loss.dual_error(feasible), squares, off
 
     # -- kernels -----------------------------------------------------------------------------------------------------
 

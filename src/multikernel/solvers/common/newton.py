@@ -71,6 +71,30 @@ class InnerTolerance:
         return True
 
 
+class WeightProblem(Protocol):
+    """``min over g in G of J(g)``, J the optimum of an inner problem, as Newton steps see it."""
+
+    weight_set: Any
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of weights."""
+
+    def solve_inner(self, weights: NDArray, warm: NDArray, tol: float) -> tuple[float, NDArray]:
+        """J and the alpha of the inner problem."""
+
+    def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
+        """q, of which −½ q is the derivative of J."""
+
+    def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
+        """linear and q of the plane ``linear − ½ g·q`` below J."""
+
+    def curvature(
+        self, weights: NDArray, alpha: NDArray, chosen: NDArray[np.intp], *, ridge: float, rough: bool
+    ) -> NDArray[np.float64]:
+        """Second derivatives of J for the chosen kernels."""
+
+
 @dataclass
 class WeightPoint:
     """Weights with the value of J, and the alpha of the inner problem there."""
@@ -121,7 +145,7 @@ def line_search(point: P, slope: float, evaluate: Callable[[float, NDArray, floa
 
 
 def start_from_sample(
-    problem: MinMaxProblem, monitor: Monitor, solve: Callable[[MinMaxProblem, Monitor], None]
+    problem: Any, monitor: Monitor, solve: Callable[[MinMaxProblem, Monitor], None]
 ) -> tuple[NDArray, NDArray]:
     """Weights of the problem on an eighth of the samples, at least 500, to a gap of 1 %; a feasible alpha for all.
 
@@ -143,7 +167,7 @@ def start_from_sample(
     return (weights if watcher.best is None else watcher.best[0]), alpha
 
 
-def newton(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
+def newton(problem: WeightProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
     """Minimise a quadratic model of J over the set of weights, again and again [CR08, sect. 4].
 
     The problem has the curvature of J, which costs a factorisation on the free support vectors, and the set of
@@ -222,7 +246,7 @@ def prove_by_one_alpha(problem: MinMaxProblem, monitor: Monitor) -> None:
             monitor.stopped = "converged"
 
 
-def _target(problem: MinMaxProblem, point: WeightPoint, known: Certificate, ridge: float) -> tuple[Vector, float]:
+def _target(problem: WeightProblem, point: WeightPoint, known: Certificate, ridge: float) -> tuple[Vector, float]:
     """Least point of the quadratic model in the set, and the ridge of its curvature.
 
     Where kernels are of low rank, coefficients of many samples move as soon as a weight does: second derivatives

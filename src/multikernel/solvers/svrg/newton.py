@@ -51,7 +51,7 @@ def smooth_newton(
         )
     dual = SmoothDual(problem, monitor)
     begin = problem.start() if start is None else start
-    newton(dual, monitor, begin, max_iter=max_iter)  # type: ignore[arg-type]
+    newton(dual, monitor, begin, max_iter=max_iter)
 
 
 def affordable(problem: SmoothProblem) -> bool:
@@ -126,17 +126,18 @@ class SmoothDual:
         return next(point for point in reversed(self._points) if point.alpha is alpha)
 
     def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
-        """The plane ``linear - ½ d·q`` that bounds J from below."""
-        return self.problem.loss.dual_value(self._point(alpha).dual), self.quadratic_forms(alpha)
+        """The plane ``linear - ½ d·q`` that bounds J from below, whatever the rounding."""
+        linear, lost, squares, off = self.problem.dual_parts(self._point(alpha).dual)
+        return linear - lost, (squares + off) / self.problem.lam
 
     def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
         """``‖θ_j‖² / lam`` of the dual point that belongs to ``alpha``, shape (F,)."""
         return self.problem.squares(self._point(alpha).dual) / self.problem.lam
 
     def curvature(
-        self, weights: NDArray, alpha: NDArray, chosen: NDArray[np.intp], **limits: Any
+        self, weights: NDArray, alpha: NDArray, chosen: NDArray[np.intp], *, ridge: float = 0.0, rough: bool = False
     ) -> NDArray[np.float64]:
-        """Second derivatives of J for the chosen kernels; ``limits`` are for SVMs, whose J is not smooth."""
+        """Second derivatives of J for the chosen kernels; the rest is for SVMs, whose J is not smooth."""
         scores = self.problem.stack.take(kernels=chosen).apply(alpha)
         return NewtonSystem(self._point(alpha)).by_weights(scores)
 
