@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from multikernel.io.state import COUNT, POSITIVE, Maybe, attributes, labels, optional, positions, text
-from multikernel.kernels.columns import describe, resolve_columns
+from multikernel.kernels.columns import describe, names_of, resolve_columns
 from multikernel.kernels.quantities import PreparedRows, Quantity, TrainingSet
 from multikernel.runtime.threads import over_rows
 
@@ -120,6 +120,24 @@ class Kernel(BaseEstimator):
         self.columns_ = columns
         self.column_names_ = None if names is None else [names[k] for k in columns]
         self.n_features_in_ = int(training.X.shape[1])
+
+    def _check_features(self, X: Any) -> None:
+        """An error unless X has the columns that the kernel was fitted on."""
+        if not self.__sklearn_is_fitted__():
+            raise ValueError(f"kernel {self.label!r} is not fitted; use KernelFamily.fit or kernel.fit(X).")
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but kernel {self.label!r} was fitted on {self.n_features_in_}."
+            )
+        names = names_of(X)
+        if names is None or self.column_names_ is None:
+            return
+        for position, name in zip(self.columns_, self.column_names_):
+            if names[position] != name:
+                raise ValueError(
+                    f"kernel {self.label!r} was fitted with column {name!r} at position {position}, where X now has "
+                    f"{names[position]!r}. Put the columns in the order of the training data."
+                )
 
     def _fit_parameters(self, training: TrainingSet) -> None:
         """Learn what depends on the data beyond the columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,3 +157,23 @@ def describe(columns: Any) -> str:
     shown = shown if len(shown) <= 3 else [*shown[:2], "… " + shown[-1]]
     named = bool(entries) and isinstance(entries[0], str)
     return ("" if named else "columns " if len(entries) > 1 else "column ") + ", ".join(shown)
+
+
+def checksum(X: Any) -> int:
+    """A number that tells the content of an array or a sparse matrix from others."""
+    if sparse.issparse(X):
+        return zlib.crc32(X.data, zlib.crc32(X.indices))
+    return zlib.crc32(np.ascontiguousarray(X).data)
+
+
+def refuse_nonfinite(X: Any, name: str) -> None:
+    """An error if X is the reason why a kernel is not finite."""
+    values = X.data if sparse.issparse(X) else np.asarray(X)
+    bad = ~np.isfinite(values.astype(np.float64))
+    if bad.any():
+        position = tuple(int(k) for k in np.argwhere(bad)[0])
+        where = "" if sparse.issparse(X) else f" at {position}"
+        raise ValueError(
+            f"X holds {values[position]}{where} ({int(bad.sum())} such values in all), so kernel {name!r} is not "
+            "finite. Impute or drop missing values first."
+        )

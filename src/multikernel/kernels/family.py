@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import difflib
 import weakref
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 
 from multikernel.io.state import attributes, each, labels, part
 from multikernel.kernels.approximation import Nystroem
 from multikernel.kernels.base import Kernel, unique_names
-from multikernel.kernels.columns import describe, is_frame, names_of
+from multikernel.kernels.columns import checksum, describe, is_frame, refuse_nonfinite
 from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
 from multikernel.kernels.gene_sets import sets_in_columns
 from multikernel.kernels.given import (
@@ -27,7 +25,6 @@ from multikernel.kernels.given import (
 )
 from multikernel.kernels.histograms import ChiSquared, HistogramIntersection, Laplacian, SpatialPyramid
 from multikernel.kernels.quantities import PreparedRows, TrainingSet, Window, row_blocks
-from multikernel.runtime.threads import over_rows
 from multikernel.runtime.warnings import warn_user
 
 NAMED_KERNELS: dict[str, Callable[..., Kernel]] = {
@@ -269,7 +266,7 @@ class KernelFamily:
         family = cls(fitted)
         X = training.X
         if training.kept and not is_frame(X):
-            family._kept = weakref.ref(X), _checksum(X), training.prepared.dtype, training.kept
+            family._kept = weakref.ref(X), checksum(X), training.prepared.dtype, training.kept
         return family
 
     def __len__(self) -> int:
@@ -416,7 +413,7 @@ class KernelFamily:
             self.kernels[k]._apply(window(self.kernels[k]._quantity()), target)
             self._check_finite(k, target, window)
             if window.square:
-                _mirror(out[k], window.start, window.stop)
+                window.mirror(out[k])
 
     def diagonal(self, X: Any) -> np.ndarray:
         """k(x, x) for each kernel and row of X, shape (F, n)."""
@@ -460,7 +457,7 @@ class KernelFamily:
             return X
         prepared = PreparedRows(X, dtype)
         for kernel in self.kernels:
-            _check_features(kernel, prepared.X)
+            kernel._check_features(prepared.X)
         return prepared
 
     def _check_finite(self, k: int, values: np.ndarray, window: Window) -> None:
@@ -468,7 +465,7 @@ class KernelFamily:
         if values.size == 0 or (np.isfinite(values.min()) and np.isfinite(values.max())):
             return
         for prepared in (window.X, window.Z):
-            _refuse_nonfinite(prepared.X, self.names[k])
+            refuse_nonfinite(prepared.X, self.names[k])
         if isinstance(self.kernels[k], FromFunction):
             count = int((~np.isfinite(values)).sum())
             raise ValueError(
@@ -484,57 +481,9 @@ class KernelFamily:
         """Training distances held back by :meth:`fit`, if X is the training data; they are given out once."""
         if self._kept is None:
             return {}
-        reference, checksum, precision, blocks = self._kept
+        reference, content, precision, blocks = self._kept
         # the same object may have been changed in place since: compare contents too
-        if reference() is not X or dtype != precision or _checksum(X) != checksum:
+        if reference() is not X or dtype != precision or checksum(X) != content:
             return {}
         self._kept = None
         return blocks
-
-
-def _checksum(X: Any) -> int:
-    if sparse.issparse(X):
-        return zlib.crc32(X.data, zlib.crc32(X.indices))
-    return zlib.crc32(np.ascontiguousarray(X).data)
-
-
-def _check_features(kernel: Kernel, X: Any) -> None:
-    if not hasattr(kernel, "columns_"):
-        raise ValueError(f"kernel {kernel.label!r} is not fitted; use KernelFamily.fit or kernel.fit(X).")
-    if X.shape[1] != kernel.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} columns, but kernel {kernel.label!r} was fitted on {kernel.n_features_in_}."
-        )
-    names = names_of(X)
-    if names is None or kernel.column_names_ is None:
-        return
-    for position, name in zip(kernel.columns_, kernel.column_names_):
-        if names[position] != name:
-            raise ValueError(
-                f"kernel {kernel.label!r} was fitted with column {name!r} at position {position}, "
-                f"where X now has {names[position]!r}. Put the columns in the order of the training data."
-            )
-
-
-def _refuse_nonfinite(X: Any, name: str) -> None:
-    values = X.data if sparse.issparse(X) else np.asarray(X)
-    bad = ~np.isfinite(values.astype(np.float64))
-    if bad.any():
-        position = tuple(int(k) for k in np.argwhere(bad)[0])
-        where = "" if sparse.issparse(X) else f" at {position}"
-        raise ValueError(
-            f"X holds {values[position]}{where} ({int(bad.sum())} such values in all), so kernel {name!r} is not "
-            "finite. Impute or drop missing values first."
-        )
-
-
-def _mirror(matrix: np.ndarray, start: int, stop: int) -> None:
-    """Copy the upper part of rows start:stop to the lower triangle: exact symmetry, at half the work."""
-    size, below = stop - start, len(matrix) - stop
-    block = matrix[start:stop, start:stop]
-    np.copyto(block, block.T.copy(), where=np.tri(size, k=-1, dtype=bool))
-
-    def transpose(first: int, last: int) -> None:
-        matrix[stop + first : stop + last, start:stop] = matrix[start:stop, stop + first : stop + last].T
-
-    over_rows(transpose, below, work=size * below)
