@@ -26,12 +26,7 @@ class ColumnProblem:
     feasible for the dual of all, where each kernel left out costs ½‖K_j alpha_t‖². That is what the certificate
     knows, and what column generation goes by.
 
-    Parameters
-    ----------
-    stack : GramStack
-        F square, symmetric kernels. They need not be positive semi-definite.
-    inner : LabelSVMs
-        The SVMs.
+    Kernels are square and symmetric, and need not be positive semi-definite.
 
     Examples
     --------

@@ -26,19 +26,8 @@ class MarginProblem:
     Σ_r u_ir ≤ s_i / νS for each sample; its value is minus the largest weighted sum of margins that any weights
     reach: −max_j Σ_ir u_ir (f_{j y_i} − f_jr) if they are shared.
 
-    Parameters
-    ----------
-    scores : array-like of shape (F, n, M)
-        Scores of F classifiers for n samples and M ≥ 2 classes. They should come from classifiers that were not
-        trained on the sample in question.
-    codes : array-like of shape (n,)
-        Class of each sample, 0 to M − 1.
-    nu : float
-        ν in (0, 1]: bound on the share of samples with a margin below ρ.
-    sample_weight : array-like of shape (n,), optional
-        s; all ones by default.
-    shared : bool
-        Whether all classes use the same weights.
+    Scores, shape (F, n, M), should come from classifiers that were not trained on the sample in question; ``codes``
+    (n,) are the classes. ν in (0, 1] bounds the share of samples with a margin below ρ.
 
     Examples
     --------

@@ -22,17 +22,8 @@ Stream = dict[str, Any]
 class Advance:
     """What new samples have changed.
 
-    Parameters
-    ----------
-    stream : dict
-        The state after them.
-    kept : ndarray
-        Support vectors, as positions in the old ones followed by the new samples.
-    alpha : ndarray of shape (len(kept), M)
-        Their dual coefficients.
-    weights : ndarray of shape (F,)
-    updates, mistakes : int
-        Of the new samples, those that changed the model, and those that it got wrong.
+    ``kept`` are the support vectors, as positions in the old ones followed by the new samples, ``alpha`` their
+    coefficients; ``updates`` and ``mistakes`` count the new samples that changed the model, and that it got wrong.
     """
 
     stream: Stream
@@ -72,26 +63,9 @@ def learn_online(
 ) -> Advance:
     """Go over new samples once, in their order.
 
-    Parameters
-    ----------
-    stack : GramStack
-        Square kernels of the support vectors so far, followed by the new samples.
-    stream : dict
-        The state so far.
-    codes, weight : ndarray of shape (m,)
-        Classes of the new samples, and factors of their steps.
-    p : float
-        Group norm.
-    eta : float
-        Step.
-    cost : ndarray of shape (M, M), optional
-        Cost of each wrong answer.
-    budget : int, optional
-        Most support vectors to keep.
-    eviction : {"oldest", "smallest"}
-        Which one goes beyond that.
-    memory : int
-        Bytes for kernel rows.
+    ``stack`` has the square kernels of the support vectors so far, followed by those samples; ``codes`` and
+    ``weight`` (m,) are their classes and the factors of their steps. Beyond a ``budget`` of support vectors the
+    oldest one goes, or the one with the smallest coefficients.
     """
     old, m, n_classes = len(stream["coef"]), len(codes), stream["coef"].shape[1]
     loss = MulticlassHinge(np.concatenate([np.zeros(old, dtype=np.int64), codes]), n_classes, cost=cost)
