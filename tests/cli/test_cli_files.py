@@ -161,7 +161,11 @@ def test_predictions_need_as_many_files_and_carry_ids_where_there_are_some(run, 
     assert "bare.csv has no column 'who' with IDs" in err
     code, _, err = run("predict", "one.mkl", "-d", "bare.csv", "--proba")
     assert code == 1
-    assert "has no predict_proba: fit with --method svrg" in err
+    assert "has no predict_proba: fit with --proba" in err
+    run("fit", "-d", "sepals.csv", "--id", "id", "-t", "kind", *ONE, "--proba", "-o", "one.mkl")
+    lines = run("predict", "one.mkl", "-d", "bare.csv", "--proba")[1].splitlines()
+    assert lines[0] == "prediction,probability_setosa,probability_versicolor,probability_virginica"
+    assert sum(map(float, lines[1].split(",")[1:])) == pytest.approx(1.0)
 
 
 def test_columns_that_two_files_share_are_one_or_named_by_their_file(run, patients):

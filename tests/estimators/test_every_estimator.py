@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -67,7 +68,7 @@ CHECKED = [
     mk.BestKernelClassifier(kernels=FEW, normalize="variance"),
     mk.MKLClassifier(),
     mk.MKLClassifier(p=2.0, weights="per-class", multi_class="ovo", solver="lp"),
-    mk.CSKLClassifier(t=2),
+    mk.CSKLClassifier(t=2, probability=True),
     mk.CSKLClassifierCV(ts=[1, 2], cv=2),
     mk.GMKLClassifier(),
     mk.GMKLClassifier(combination="product", regularizer="l2", reg=10.0, weights="per-class"),
@@ -141,6 +142,28 @@ def test_the_memory_budget_changes_storage_not_the_model(name):
     dense, lazy = fitted(name, **options), fitted(name, memory=memory, **options)
     assert_allclose(lazy.objective_, dense.objective_, rtol=2e-5)
     assert_allclose(scores(lazy, X), scores(dense, X), atol=2e-2 * np.abs(scores(dense, X)).max())
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if hasattr(CASES[name][0], "probability")])
+def test_every_classifier_has_probabilities_that_fit_its_scores(name, tmp_path):
+    model, target = make(name, probability=True)
+    train, test = np.arange(0, 150, 2), np.arange(1, 150, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X[train], target[train])
+    probabilities = model.predict_proba(X[test])
+    assert probabilities.shape == (75, 3)
+    assert (probabilities >= 0.0).all()
+    assert_allclose(np.exp(model.predict_log_proba(X[test])), probabilities)
+    if target.ndim == 1:
+        assert_allclose(probabilities.sum(axis=1), 1.0)
+        assert log_loss(target[test], probabilities) < 0.5
+        assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X[test]))
+    else:
+        assert ((probabilities > 0.5) == target[test]).mean() > 0.85
+    save(model, tmp_path / "model.mkl")
+    for copy in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.mkl")):
+        assert_array_equal(copy.predict_proba(X[test]), probabilities)
 
 
 def test_clones_pickles_and_model_files_predict_the_same(name, tmp_path):

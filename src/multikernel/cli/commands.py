@@ -115,7 +115,12 @@ def run_fit(options: argparse.Namespace) -> int:
             percent = f"{options.scoring.replace('_', ' ')} {100 * choice.score:.1f} %"
             score = f"R² {choice.score:.3f}" if options.regression else percent
             say(options, f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
-        given = {"psd": how.psd, "memory": how.memory, "normalize": how.normalize}
+        given = {
+            "psd": how.psd,
+            "memory": how.memory,
+            "normalize": how.normalize,
+            "probability": options.proba or None,
+        }
         fixed = {name: value for name, value in given.items() if value is not None}
         model: Any = method.make(how.kernels, **fixed, **choice.parameters)
         scaler = make_scaler(how.scale)
@@ -137,7 +142,7 @@ def run_fit(options: argparse.Namespace) -> int:
 def _method(options: argparse.Namespace) -> Method:
     """The method to fit, with what the options say about it."""
     if options.regression:
-        for option in ("method", "scoring", "class_weight"):
+        for option in ("method", "scoring", "class_weight", "proba"):
             if option in getattr(options, "given", ()):
                 raise UsageError(
                     f"--{option.replace('_', '-')} is for classification: leave it out with --regression"
@@ -280,7 +285,7 @@ def _extra_columns(model: Any, X: Any, options: argparse.Namespace) -> dict[str,
         if not hasattr(model, function):
             kind = type(steps_of_model(model)[-1]).__name__
             regressor = not hasattr(model, "classes_")
-            advice = "it predicts numbers" if regressor else "fit with --method svrg for probabilities"
+            advice = "it predicts numbers" if regressor else "fit with --proba for probabilities"
             raise DataError(f"the model ({kind}) has no {function}: {advice}")
         values = np.asarray(getattr(model, function)(X))
         # two classes have one score: positive values speak for the second

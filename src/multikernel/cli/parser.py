@@ -175,6 +175,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
             "model": (
                 _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
                 _flag("--regression", "the target is a number: fit SVRGMKLRegressor"),
+                _flag("--proba", "calibrate probabilities, by five more fits (not needed for svrg)"),
                 _option("-o --output", "FILE", "model file to write, such as model.mkl", required=True),
             ),
             "parameters": _tuning(),
@@ -193,7 +194,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
             "output": (
                 _option("-o --output", "FILE", "csv file to write (default: standard output)"),
                 _flag("--scores", "add decision values"),
-                _flag("--proba", "add probabilities, for methods that have them (svrg)"),
+                _flag("--proba", "add probabilities, for models fitted with --proba or --method svrg"),
             ),
         },
     ),

@@ -88,9 +88,6 @@ class KernelAverageClassifier(OneKernelClassifier):
 
     Notes
     -----
-    For probabilities wrap the classifier in ``sklearn.calibration.CalibratedClassifierCV``; with precomputed kernels
-    with ``ensemble=False``, since scikit-learn slices only rows there otherwise.
-
     Kernel parameters can be searched over as ``kernels__0__bandwidth``, or whole lists of kernels as ``kernels``.
 
     Examples

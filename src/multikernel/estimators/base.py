@@ -25,7 +25,9 @@ from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 
 # Parameters that do not decide what a fit computes, given its kernels: a checkpoint may be resumed with others.
-RUN_PARAMETERS = {"verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels"}
+RUN_PARAMETERS = {
+    *("verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels", "probability")
+}
 
 # Weights below this share of the largest count as zero.
 NEGLIGIBLE = 1e-8
@@ -42,6 +44,7 @@ class TrainingData:
     labels: NDArray  # (n,): what the user gave, classes or numbers
     targets: NDArray[np.float64]  # (n, T): signs in T binary tasks, 0 where a sample has no part; or numbers
     sample_weight: NDArray[np.float64]  # (n,)
+    given_weight: NDArray[np.float64] | None = None  # the same without the weights of the classes
 
 
 @estimator
@@ -164,6 +167,9 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     def _search(self, run: Run, X: Any, y: Any, sample_weight: Any) -> None:
         """Choose parameters by cross-validation, for estimators that do."""
 
+    def _calibrate(self, run: Run, data: TrainingData) -> None:
+        """Learn what probabilities need, for classifiers."""
+
     def _patience(self) -> int | None:
         """Iterations, beside one per kernel, that may leave the gap as it is before a solver stops; None: all."""
         return None
@@ -200,6 +206,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             previous = self._previous_solution() if self.warm_start else None
             with grace():
                 data = self._validate(X, y, sample_weight)
+                self._calibrate(run, data)  # first: problems may change kernels in place
                 problems = self._problems(data, run)
             results = self._solve(run, data, problems, previous)
             with grace():

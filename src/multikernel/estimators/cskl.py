@@ -211,6 +211,7 @@ class CSKLClassifierCV(CrossValidated, Resumable, CappedWeightsClassifier):
         splits, scores = folds_of(self.cv, y, y), []
         left_out = {"verbose", "callback", "checkpoint", "ts", "cv", "scoring", "max_time"}
         plain = CSKLClassifier(**{k: v for k, v in self.get_params(deep=False).items() if k not in left_out})
+        plain.probability = self.probability and self.scoring is not None  # accuracy needs none
         plain._keep_interrupted = False  # a score of half a model would be worse than none
         if self.exact and self.max_time is not None:  # a proof may take for ever
             n_fits = len(splits) * (n_kernels if self.ts is None else len(self.ts))

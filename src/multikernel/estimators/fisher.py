@@ -88,11 +88,8 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         """p and λ."""
 
     def _training_kernels(self, stack: GramStack, weight: NDArray) -> GramStack:
-        """Kernels centred and scaled by weighted statistics, then ``√s_i K_il √s_l``."""
-        if (weight == 1.0).all():
-            return self._normalized(stack)
-        roots = np.repeat(np.sqrt(weight)[None], stack.n_kernels, axis=0)
-        return self._normalized(stack, weight).scaled(roots, roots)
+        """Kernels centred and scaled by weighted statistics."""
+        return self._normalized(stack, None if (weight == 1.0).all() else weight)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -102,7 +99,7 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
         p, reg = self._setting()
         codes = np.searchsorted(self.classes_, data.labels)
         targets = fisher_targets(codes, len(self.classes_), data.sample_weight)
-        system = fisher_system(data.stack, reg, parse_memory(self.memory))
+        system = fisher_system(_weighted(data), reg, parse_memory(self.memory))
         return [FisherProblem(system, targets, LpBall(p), data.sample_weight)]
 
     def _solver(self) -> Solver:
@@ -152,6 +149,14 @@ class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kernel
     def _contributions(self, X: Any) -> NDArray[np.float64]:
         shares = super()._contributions(X)
         return shares if len(self.classes_) == 2 else shares @ self.centroids_.T
+
+
+def _weighted(data: TrainingData) -> GramStack:
+    """``√s_i K_il √s_l``, with the weights s of the samples."""
+    if (data.sample_weight == 1.0).all():
+        return data.stack
+    roots = np.repeat(np.sqrt(data.sample_weight)[None], data.stack.n_kernels, axis=0)
+    return data.stack.scaled(roots, roots)
 
 
 def _decisions(projections: NDArray, centroids: NDArray) -> NDArray[np.float64]:
@@ -317,7 +322,9 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
             for data, score in folds:  # one after the other: each holds its kernels in memory
                 classes, codes = np.unique(data.labels, return_inverse=True)
                 targets = fisher_targets(codes, len(classes), data.sample_weight)
-                grids.append(FisherGrid(data.stack, targets, data.sample_weight, ps, regs, parse_memory(self.memory)))
+                grids.append(
+                    FisherGrid(_weighted(data), targets, data.sample_weight, ps, regs, parse_memory(self.memory))
+                )
                 solver = partial(solve_fisher, run=find_solver("fisher", self.solver).run, max_iter=self.max_iter)
                 grids[-1].solve(solver, score, self.tol, n_threads, search.advance)
         if not search.complete:  # folds that are complete, or what there is of the first

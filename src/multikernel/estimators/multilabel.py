@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import log_expit
 from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import TrainingData, finite, is_number
-from multikernel.estimators.classifier import C_GRID, KernelClassifier, class_scores
+from multikernel.estimators.classifier import C_GRID, FOLDS, KernelClassifier, class_scores
 from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
 from multikernel.io.state import attributes, flags, positions, reals
+from multikernel.problems.calibration import fit_calibration, log_probabilities
 from multikernel.problems.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
@@ -137,7 +140,7 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
 
     def _sizes(self) -> dict[str, int]:
         sizes = {**super()._sizes(), "constant": len(self.constant_labels_)}
-        return {**sizes, "tasks": sizes["classes"]} if self.multilabel_ else sizes
+        return {**sizes, "tasks": len(self.classes_), "scores": len(self.classes_)} if self.multilabel_ else sizes
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -225,6 +228,40 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         super()._store(data, problems, [final.result])
         self.intercept_[self.constant_labels_] = self._constants
 
+    # -- probabilities -----------------------------------------------------------------------------------------
+
+    def _calibration_folds(self, labels: NDArray) -> list[tuple[NDArray, NDArray]]:
+        from sklearn.model_selection import KFold  # slow to import
+
+        if not self.multilabel_:
+            return super()._calibration_folds(labels)
+        return list(KFold(min(FOLDS, len(labels)), shuffle=True, random_state=0).split(labels))
+
+    def _decisions_of(self, data: TrainingData, train: NDArray, test: NDArray) -> NDArray[np.float64]:
+        if not self.multilabel_:
+            return super()._decisions_of(data, train, test)
+        self.threshold = None
+        targets = data.targets.copy()
+        targets[train] = self._without_constants(targets[train])
+        decisions = super()._decisions_of(replace(data, targets=targets), train, test)
+        decisions[:, self.constant_labels_] = np.nan
+        return decisions
+
+    def _fit_calibration(
+        self, data: TrainingData, decisions: NDArray, weight: NDArray
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if not self.multilabel_:
+            return super()._fit_calibration(data, decisions, weight)
+        signs = np.array(data.targets)
+        signs[:, self.constant_labels_], decisions[:, self.constant_labels_] = self._constants, 0.0
+        known = np.isfinite(decisions) & (signs != 0.0) & (weight > 0.0)[:, None]
+        fitted = [
+            fit_calibration(score[rows], (sign[rows] > 0.0).astype(np.intp), weight[rows])
+            for score, sign, rows in zip(decisions.T, signs.T, known.T)
+        ]
+        slopes, intercepts = np.array(fitted).T
+        return slopes, intercepts
+
     # -- predict -----------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -244,6 +281,12 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         if not self.multilabel_:
             return super().predict(X)
         return (self.decision_function(X) > self.thresholds_).astype(np.int64)
+
+    @available_if(lambda self: self._has_probabilities())
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the probabilities, of each label on its own, or of the classes for y of shape (n,)."""
+        logits = self._logits(X)
+        return log_expit(logits) if self.multilabel_ else log_probabilities(logits)
 
     def predict_top(self, X: Any, k: int = 1) -> NDArray:
         """The k labels with the highest scores, best first, shape (m, k); ``X`` as for ``decision_function``."""

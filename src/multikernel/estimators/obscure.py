@@ -303,6 +303,7 @@ class ObscureClassifier(GroupNormClassifier):
         )
         self._X, self._normalization, self._columns, self._stream = X, normalization, None, step.stream
         self._keep_training_rows(step.kept)
+        self._forget_calibration()
         self.support_, self.dual_coef_ = step.kept, _one_task(step.alpha).T
         self.intercept_, self.weights_ = np.zeros(len(self.dual_coef_)), step.weights
         self.n_kernels_ = count_kernels(self.weights_)

@@ -224,6 +224,7 @@ def _fits(model: Any, data: TrainingData, parameter: str, values: NDArray, order
         fitted._check_parameters()
         start = None if previous is None else _start(previous, fitted, parameter)
         with fitted._run() as run:
+            fitted._calibrate(run, data)
             problems = fitted._problems(data, run)
             for problem, known in zip(problems, earlier):
                 problem.take_over(known)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 
 from multikernel.estimators.base import AverageLossMachine, TrainingData, finite
 from multikernel.estimators.classifier import KernelClassifier
@@ -82,15 +81,6 @@ class SmoothMKL(AverageLossMachine):
         self.n_iter_ = int(max(epochs, default=self.n_iter_))
 
 
-def _has_probabilities(estimator: SVRGMKLClassifier) -> bool:
-    if estimator.loss != "logistic":
-        raise AttributeError(
-            f'loss={estimator.loss!r} does not give probabilities: use loss="logistic", or calibrate the scores '
-            "with sklearn.calibration.CalibratedClassifierCV."
-        )
-    return True
-
-
 @register("svrg", title="SVRG-MKL", grid={"C": (1.0, 10.0, 100.0), "p": (1.1, 1.5, 2.0)}, order=32)
 @estimator
 class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
@@ -156,25 +146,14 @@ class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
             return LogisticLoss(signs, sample_weight)
         return SoftmaxLoss((signs > 0.0).astype(np.float64), sample_weight)
 
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of the classes (m, M), with ``loss="logistic"`` only; ``X`` as for ``decision_function``."""
-        from scipy.special import expit, softmax
+    def _needs_calibration(self) -> bool:
+        return super()._needs_calibration() and self.loss != "logistic"
 
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return softmax(scores, axis=1)
+    def _has_probabilities(self) -> bool:
+        return self.loss == "logistic" or super()._has_probabilities()
 
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Logarithms of the probabilities, computed without their underflow; ``X`` as for ``decision_function``."""
-        from scipy.special import log_expit, log_softmax
-
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        return log_softmax(scores, axis=1)
+    def _logits(self, X: Any) -> NDArray[np.float64]:
+        return self.decision_function(X) if self.loss == "logistic" else super()._logits(X)
 
 
 @estimator
