@@ -18,7 +18,8 @@ from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport, with_callbacks
 from multikernel.gram import Combination, GramStack, WeightedSum, combined_scores
 from multikernel.io.state import attributes, either, positions, reals
-from multikernel.kernels.views import as_table
+from multikernel.kernels.columns import is_annotated
+from multikernel.kernels.views import annotated_table
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.clock import grace
 from multikernel.runtime.monitor import Result
@@ -200,7 +201,8 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         -------
         self : object
         """
-        X, y = as_table(X, y)
+        if is_annotated(X):
+            X, y = annotated_table(X, y)
         with self._run(X, y) as run:
             self._search(run, X, y, sample_weight)
             previous = self._previous_solution() if self.warm_start else None

@@ -27,8 +27,8 @@ from multikernel.gram.normalization import Normalization
 from multikernel.io import state
 from multikernel.io.state import positions, reals
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
-from multikernel.kernels.columns import is_frame
-from multikernel.kernels.views import as_table, is_annotated
+from multikernel.kernels.columns import is_annotated, is_frame
+from multikernel.kernels.views import annotated_table
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.warnings import warn_user
 
@@ -316,7 +316,8 @@ class KernelInput:
 
     def _test_stack(self, X: Any) -> GramStack:
         """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
-        X, _ = as_table(X)
+        if is_annotated(X):
+            X, _ = annotated_table(X)
         refuse_masked(X, "X")
         missing = None
         if self._X is not None:

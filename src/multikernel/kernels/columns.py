@@ -31,6 +31,11 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
 
 
+def is_annotated(X: Any) -> bool:
+    """Whether X is AnnData or MuData (neither library is imported)."""
+    return hasattr(X, "obs_names") and hasattr(X, "var_names")
+
+
 def names_of(X: Any) -> list[str] | None:
     """Column names of a data frame; None for anything else, or when they are not all strings."""
     if not is_frame(X):

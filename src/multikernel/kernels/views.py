@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from multikernel.kernels.columns import is_frame
+from multikernel.kernels.columns import is_annotated, is_frame
 from multikernel.runtime.warnings import warn_user
 
 
@@ -95,15 +95,8 @@ class _Table:
     names: list[str] | None = None
 
 
-def is_annotated(data: Any) -> bool:
-    """Whether this is AnnData or MuData (neither library is imported)."""
-    return hasattr(data, "obs_names") and hasattr(data, "var_names")
-
-
-def as_table(X: Any, y: Any = None) -> tuple[Any, Any]:
+def annotated_table(X: Any, y: Any = None) -> tuple[Any, Any]:
     """AnnData and MuData as the table that :func:`join_views` makes of them, and y that names a column of ``obs``."""
-    if not is_annotated(X):
-        return X, y
     if isinstance(y, str):
         if y not in X.obs:
             raise ValueError(f"y={y!r} is no column of obs; there are: {', '.join(map(str, X.obs.columns))}.")
