@@ -22,15 +22,7 @@ def fisher_targets(codes: ArrayLike, n_classes: int, sample_weight: ArrayLike | 
 
     Two classes: ``1/m₊`` for class 1 and ``−1/m₋`` for class 0 [YMBCK10, eq. (4)]. More: column k is
     ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2]. With weights m_k is the
-    weight of class k and n that of all samples.
-
-    Parameters
-    ----------
-    codes : array-like of shape (n,)
-        Classes 0 … M−1; each must occur.
-    n_classes : int
-        Number of classes M.
-    sample_weight : array-like of shape (n,), optional
+    weight of class k and n that of all samples. ``codes`` are classes 0 … M−1, each of which must occur.
 
     Examples
     --------
@@ -228,16 +220,7 @@ class FisherProblem(PrimalProblem):
     problem with DΦ, DKD and DH in the place of Φ, K and H, so everything here is in these terms: kernels come as DKD,
     scores are D times the projections, and the coefficients of the discriminants are D alpha.
 
-    Parameters
-    ----------
-    system : FisherSystem
-        The kernels, and λ.
-    targets : array-like of shape (n, c)
-        Centred labels; see :func:`fisher_targets`.
-    weight_set : LpBall
-        The set of weights.
-    sample_weight : array-like of shape (n,), optional
-        Weights s; ones by default.
+    The system has the kernels and λ; ``targets`` (n, c) are centred labels, see :func:`fisher_targets`.
 
     Attributes
     ----------
@@ -283,9 +266,7 @@ class FisherProblem(PrimalProblem):
         """Equal weights, and the alpha of a kernel that is zero."""
         return self.weight_set.start(self.n_kernels), self.targets / self.reg
 
-    def solve_inner(
-        self, weights: NDArray, warm: NDArray | None = None, tol: float = 0.0, enough: float = np.inf
-    ) -> tuple[float, Matrix]:
+    def solve_inner(self, weights: NDArray, warm: NDArray | None = None, tol: float = 0.0) -> tuple[float, Matrix]:
         """J and alpha at ``weights``: a linear system, so that only ``weights`` matter."""
         alpha = self.system.solve(weights, self.targets)
         return self.reg * float(np.vdot(self.targets, alpha)), alpha
@@ -320,7 +301,7 @@ class FisherProblem(PrimalProblem):
         return self.reg * (2.0 * (agreement - lost) - size), 2.0 * self.reg * (squares + off)
 
     def _products(self, alpha: Matrix) -> tuple[float, float, float]:
-        """``⟨H, alpha⟩``, what it may be off by, and ``λ‖alpha‖²``, which is not larger."""
+        """``⟨H, alpha⟩``, what it may be off by, and an upper bound on ``λ‖alpha‖²``."""
         some = (alpha.size + 4) * UNIT
         size = self.reg * float(np.vdot(alpha, alpha)) * (1.0 + some)
         return float(np.vdot(self.targets, alpha)), some * float(np.abs(self.targets * alpha).sum()), size
