@@ -308,8 +308,7 @@ def run_info(options: argparse.Namespace) -> int:
     is_model = options.file is not None and Path(options.file).suffix.lower() not in READERS
     if options.weights is not None and not is_model:
         raise UsageError("--weights needs a model file")
-    if options.weights is not None and Path(options.weights).resolve() == Path(options.file).resolve():
-        raise UsageError(f"--weights {options.weights} is the model file, which would be overwritten")
+    check_outputs(options)
     if options.file is None:
         methods = {name: method.title for name, method in available().items()}
         facts = {"versions": all_versions(), "methods": methods, "kernels": ", ".join(FAMILIES)}

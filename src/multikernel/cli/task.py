@@ -127,12 +127,11 @@ def _embedded(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) 
 
 def check_outputs(options: argparse.Namespace) -> None:
     """Refuse, before any work, files that could not be written or that would replace another of the command."""
-    taken = [("--data", path) for path in options.data or ()]
-    if getattr(options, "model", None):
-        taken.append(("MODEL", options.model))
-    for option in ("output", "json"):
+    taken = [("--data", path) for path in getattr(options, "data", None) or ()]
+    taken += [(name.upper(), vars(options)[name]) for name in ("model", "file") if vars(options).get(name)]
+    for option in ("output", "json", "weights"):
         path = getattr(options, option, None)
-        if path is None:
+        if not isinstance(path, str):  # not given, or a flag
             continue
         for other, used in taken:
             if _same_file(path, used):
