@@ -11,12 +11,8 @@ Vector = NDArray[np.float64]
 def extrapolated_move(memory: list[tuple[Vector, Vector]], importance: Vector | float = 1.0) -> Vector:
     """The move from the last position to the fixed point of a map, by Anderson's mixing of the last few [WN11].
 
-    Parameters
-    ----------
-    memory : list of (position, move)
-        Positions, the last one last, and where the map would move each.
-    importance : ndarray or float
-        How much each coordinate counts in the mixed move, which is to be small.
+    ``memory`` has positions, the last one last, and where the map would move each; ``importance`` says how much each
+    coordinate counts in the mixed move, which is to be small.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Groups of kernels: reading what a user gives, and sums, maxima and simplices a group at a time."""
+"""Groups of kernels: reading what a user gives, and sums, maxima and simplices by group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse_groups(groups: Any, names: Sequence[str]) -> list[NDArray[np.intp]]:
     Parameters
     ----------
     groups : list of lists, or array-like of shape (F,)
-        Either one list a group of kernels, by position or by name, or one label a kernel: kernels with the same
+        Either one list per group of kernels, by position or by name, or one label per kernel: kernels with the same
         label are a group.
     names : sequence of str
         Names of the F kernels.
@@ -97,13 +97,7 @@ def _check_partition(groups: list[NDArray[np.intp]], names: list[str]) -> None:
 
 
 class Groups:
-    """A partition of F kernels, with the operations that go by group.
-
-    Parameters
-    ----------
-    groups : list of ndarray of int
-        Positions of the kernels of each group, as :func:`parse_groups` returns them.
-    """
+    """A partition of F kernels, as :func:`parse_groups` returns it, with the operations that go by group."""
 
     def __init__(self, groups: Sequence[ArrayLike]):
         self.members = [np.asarray(group, dtype=np.intp) for group in groups]
@@ -128,7 +122,7 @@ class Groups:
         return largest
 
     def spread(self, values: ArrayLike) -> Vector:
-        """One value a group, given to each of its kernels."""
+        """One value per group, given to each of its kernels."""
         return np.asarray(values, dtype=np.float64)[self.label]
 
     def shares(self, values: Vector) -> Vector:

@@ -21,7 +21,7 @@ class MarginProblem:
         over weights in the simplex, ρ, ξ ≥ 0,
         subject to  Σ_j β_j^{y_i} f_{j y_i}(x_i) − Σ_j β_j^r f_jr(x_i) ≥ ρ − ξ_i   for all i and r ≠ y_i,
 
-    where β^r is the same for all classes (``shared``: one simplex), or each class has its own (a simplex a class).
+    where β^r is the same for all classes (``shared``: one simplex), or each class has its own (a simplex each).
     For given weights ρ and ξ have closed forms. The dual has prices u_ir ≥ 0, one a constraint, that sum to 1 with
     Σ_r u_ir ≤ s_i / νS for each sample; its value is minus the largest weighted sum of margins that any weights
     reach: −max_j Σ_ir u_ir (f_{j y_i} − f_jr) if they are shared.
@@ -104,7 +104,7 @@ class MarginProblem:
     def certificate(self, weights: NDArray, prices: NDArray) -> Certificate:
         """Value at ``weights`` with the best ρ and ξ, and the dual value at ``prices``.
 
-        ``weights`` have shape (F,), or (M, F) for a row a class, ``prices`` (n, M).
+        ``weights`` have shape (F,), or (M, F) for one row per class, ``prices`` (n, M).
         """
         n, unit = self.n_samples, UNIT * self.scale
         smallest = self.margins(self.members(weights)).min(axis=1)

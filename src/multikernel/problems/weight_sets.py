@@ -189,7 +189,7 @@ class LpBall(WeightSet):
         return 1.0 if self.p == 1.0 else None
 
     def cones(self, n_kernels: int) -> Cones:
-        """Linear rows for p = 1 and infinity, one second-order cone for p = 2, else a power cone a kernel.
+        """Linear rows for p = 1 and infinity, one second-order cone for p = 2, else one power cone per kernel.
 
         The power cones hold ``g_j ≤ z_j^(1/p)``, ``Σ z ≤ 1``.
         """
@@ -302,21 +302,12 @@ class CappedSimplex(WeightSet):
         order = np.argsort(-block_norms)
         norms = block_norms[order]
         tails = np.cumsum(norms[::-1])[::-1]
+        rest = np.maximum(self.t - np.arange(len(norms)), 0.0)  # what is left when the k largest have weight 1
+        k = int(np.argmax(norms * rest <= tails))
+        shares = norms[k:] / tails[k] if tails[k] > 0.0 else np.full(len(norms) - k, 1.0 / (len(norms) - k))
         g = np.ones(len(norms))
-        for k in range(len(norms)):
-            rest = self.t - k  # what is left when the k largest have weight 1
-            if rest <= 0.0:
-                g[k:] = 0.0
-                break
-            if tails[k] <= 0.0:
-                g[k:] = rest / (len(norms) - k)
-                break
-            if norms[k] * rest <= tails[k]:
-                g[k:] = norms[k:] * (rest / tails[k])
-                break
-        result = np.empty_like(g)
-        result[order] = g
-        return result
+        g[order[k:]] = rest[k] * shares
+        return g
 
     def project(self, g: Vector) -> Vector:
         """Nearest point."""

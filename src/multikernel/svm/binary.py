@@ -393,7 +393,7 @@ class NuSVM(_SVM):
 
     @cached_property
     def problem(self) -> BoxProblem:
-        """The quadratic program in alpha: a group a class."""
+        """The quadratic program in alpha: one group per class."""
         ends = self.signs * self.upper
         groups = (np.flatnonzero(self.signs > 0), np.flatnonzero(self.signs <= 0))
         totals = (0.5 * self.nu, -0.5 * self.nu)

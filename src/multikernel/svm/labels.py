@@ -104,17 +104,21 @@ class LabelSVMs:
         other.signs, other.svms = self.signs[rows], [svm for svm in svms if svm is not None]
         return other
 
+    def _each(self, method: str, columns: NDArray) -> list[Any]:
+        """A method of each label's SVM, called with its column of an array (n, T)."""
+        return [getattr(svm, method)(column) for svm, column in zip(self.svms, columns.T)]
+
     def linear(self, alpha: ArrayLike) -> Vector:
         """Linear parts of the dual objectives, shape (T,)."""
-        return np.array([svm.linear(a) for svm, a in zip(self.svms, self._checked(alpha).T)])
+        return np.array(self._each("linear", self._checked(alpha)))
 
     def violation(self, alpha: ArrayLike) -> float:
         """Largest distance of any label's alpha from its bounds and sum."""
-        return max(svm.violation(a) for svm, a in zip(self.svms, self._checked(alpha).T))
+        return max(self._each("violation", self._checked(alpha)))
 
     def repair(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """A feasible point near ``alpha``, shape (n, T)."""
-        return np.column_stack([svm.repair(a) for svm, a in zip(self.svms, self._checked(alpha).T)])
+        return np.column_stack(self._each("repair", self._checked(alpha)))
 
     def certificates(self, scores: NDArray, alpha: NDArray, error: NDArray | None = None) -> list[Certificate]:
         """Primal and dual value of each label, from ``scores = K @ alpha`` of shape (n, T)."""
@@ -123,11 +127,11 @@ class LabelSVMs:
 
     def linear_error(self, alpha: NDArray) -> float:
         """What the linear parts may be off by, all together."""
-        return sum(svm.linear_error(a) for svm, a in zip(self.svms, alpha.T))
+        return sum(self._each("linear_error", alpha))
 
     def shortfall(self, alpha: NDArray) -> float:
         """By how much the sums of the labels' alphas are wrong, all together."""
-        return sum(svm.shortfall(a) for svm, a in zip(self.svms, alpha.T))
+        return sum(self._each("shortfall", alpha))
 
     def certificate(self, scores: NDArray, alpha: NDArray, error: NDArray | None = None) -> Certificate:
         """Primal and dual value of the sum over labels; ``error`` is as for ``CSVM.certificate``."""
@@ -140,7 +144,7 @@ class LabelSVMs:
 
     def intercept(self, scores: NDArray) -> Vector:
         """Best bias of each label, shape (T,)."""
-        return np.array([svm.intercept(f) for svm, f in zip(self.svms, scores.T)])
+        return np.array(self._each("intercept", scores))
 
     def _checked(self, alpha: ArrayLike) -> NDArray[np.float64]:
         alpha = np.asarray(alpha, dtype=np.float64)

@@ -23,7 +23,7 @@ def closed_form(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *
     weights = np.where(weights > 0.0, weights, REVIVED * weights.max(initial=0.0))
     tol = InnerTolerance(monitor)
     for _ in range(max_iter):
-        # 1. inner problem, weights fixed, warm-started; no more exact than the weights deserve yet
+        # 1. inner problem, weights fixed, warm-started; no more exact than the weights are yet
         _, alpha = problem.solve_inner(weights, alpha, tol.value)
         if monitor(weights, alpha):
             return

@@ -123,11 +123,7 @@ def _weights(q: Vector, power: float, otherwise: Vector) -> Vector:
 class _Burst:
     """Runs of steps on the variables that may still move, with the rows of the kernels that they need.
 
-    Parameters
-    ----------
-    problem : MinMaxProblem
-    power : float
-        s − 1.
+    ``power`` is s − 1.
     """
 
     def __init__(self, problem: MinMaxProblem, power: float):
