@@ -25,7 +25,7 @@ from multikernel.runtime.clock import grace
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 
-# Parameters that do not decide what a fit computes, given its kernels: a checkpoint may be resumed with others.
+# Parameters that do not change what a fit computes, given its kernels: a checkpoint can be resumed with others.
 RUN_PARAMETERS = {
     *("verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels", "probability")
 }
@@ -254,7 +254,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
     def _solve(self, run: Run, data: TrainingData, problems: Sequence[Any], previous: Any = None) -> list[Result]:
-        """Solve the problems, from the solution ``previous`` of another fit if that was one of the same size."""
+        """Solve the problems, starting from the solution ``previous`` of another fit if it has the same size."""
         starts = None
         if previous is not None:
             weights, alpha = previous
@@ -300,7 +300,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         self._require("n_jobs", threads, "must be a number of threads, -1 for all cores, or None for 1.")
 
     def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:
-        """The weights of samples that the user gave, ones by default."""
+        """Sample weights as the user gave them, ones by default."""
         refuse_masked(sample_weight, "sample_weight")
         samples = np.empty((len(stack), 1))
         return sane_weights(np.array(_check_sample_weight(sample_weight, samples, ensure_non_negative=True)))
@@ -364,7 +364,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
 
 
 def finite(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The scores, unless some are not numbers."""
+    """The scores, after a check that all are finite."""
     wrong = np.count_nonzero(~np.isfinite(scores).reshape(len(scores), -1).all(axis=1))
     if wrong:
         raise ValueError(
@@ -386,7 +386,7 @@ def per_problem(values: list[float]) -> float | NDArray[np.float64]:
 
 
 def sane_weights(weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights of samples, unless squares of them would overflow or vanish."""
+    """The sample weights, after a check that their squares neither overflow nor vanish."""
     used = weight[weight > 0.0]
     if not len(used):
         raise ValueError("all samples have a weight of zero: there must be at least one non-zero weight.")
@@ -404,7 +404,7 @@ def is_number(value: Any) -> bool:
         return False
     try:
         float(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer too large for a float
         return False
     return True
 
@@ -418,7 +418,7 @@ def count_kernels(weights: NDArray) -> int:
 def _starts(
     weights: NDArray, alpha: NDArray, shape: tuple[int, ...], n_kernels: int, n_problems: int
 ) -> list[Any] | None:
-    """Starts for the problems out of an earlier solution: weights (F,) or (T, F), and alpha (T, n).
+    """Starts for the problems from an earlier solution: weights (F,) or (T, F), and alpha (T, n).
 
     None if that was one of other numbers of tasks and samples, ``shape``, or of kernels.
     """

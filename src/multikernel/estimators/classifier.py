@@ -32,7 +32,7 @@ from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 Array = NDArray[np.float64]
 
-# Prices of an error that are worth trying for SVMs.
+# Values of C worth trying for SVMs.
 C_GRID = (0.1, 1.0, 10.0, 100.0)
 # Parts that the samples are cut into for probabilities.
 FOLDS = 5

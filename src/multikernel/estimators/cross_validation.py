@@ -36,7 +36,7 @@ class CrossValidated:
 
 
 def folds_of(cv: Any, X: Any, y: Any = None) -> list[tuple[NDArray, NDArray]]:
-    """The (train, test) pairs of ``cv``, stratified by labels y, after a check that all are positions of samples."""
+    """The (train, test) pairs of ``cv``, stratified by labels y, after a check of their indices."""
     from sklearn.model_selection import check_cv  # slow to import
 
     n_samples, checked = _num_samples(X), []
@@ -63,7 +63,7 @@ def cut_fold(model: Any, X: Any, y: Any, weight: Any, train: NDArray, test: NDAr
 
 
 class KnownScores(ClassifierMixin, BaseEstimator):
-    """A classifier of samples whose scores are known: what scikit-learn's scorers take."""
+    """A classifier with known scores, for scikit-learn's scorers."""
 
     def __init__(self, classes: NDArray, scores: NDArray | None = None):
         self.classes, self.scores, self.classes_ = classes, scores, classes

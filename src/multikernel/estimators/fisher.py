@@ -175,8 +175,8 @@ class MKFDAClassifier(Restartable, FisherClassifier):
 
         max over {β ≥ 0, ‖β‖_p ≤ 1}  min over a_1 … a_c of  Σ_k  ¼ a_k'(I + Σ_j β_j K_j / λ) a_k − a_k'h_k,
 
-    with H = (h_1 … h_c) the centred labels: one column for two classes, else one a class. For given weights that is a
-    regularised discriminant analysis, which the weights make as good as they can. New samples are projected on the
+    with H = (h_1 … h_c) the centred labels: one column for two classes, else one per class. For given weights this is
+    a regularised discriminant analysis, which the weights make as good as they can. New samples are projected on the
     discriminants and go to the class with the nearest centroid.
 
     The minimum over a is minus that of ``Σ_k ‖Φw_k − h_k‖² + λ‖w_k‖²``. With weights s of samples a square counts
@@ -198,8 +198,8 @@ class MKFDAClassifier(Restartable, FisherClassifier):
 
     Notes
     -----
-    For several labels a sample wrap it in ``sklearn.multiclass.OneVsRestClassifier``, which solves one binary problem
-    a label; with precomputed kernels as well.
+    For several labels per sample wrap it in ``sklearn.multiclass.OneVsRestClassifier``, which solves one binary
+    problem per label; this works with precomputed kernels too.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
     """ℓp-norm multiple kernel Fisher discriminant analysis with p and λ chosen on a grid.
 
     Every point of the grid is solved and certified like a fit of :class:`~multikernel.MKFDAClassifier`, but kernels
-    are computed and normalised once a fold, and each solution starts from that of the next larger p, so that
+    are computed and normalised once per fold, and each solution starts from that of the next larger p, so that
     a point costs one or two factorisations. The best pair is then fitted to all samples.
 
     Parameters

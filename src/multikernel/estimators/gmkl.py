@@ -39,7 +39,7 @@ class GMKLClassifier(Restartable, TaskWeightsClassifier):
     - ``combination="sum"``: K(d) = Σ_k d_k K_k. T is convex, and the duality gap proves how good the solution is.
       The penalty plays the part of the constraint of ℓp-norm MKL: with ρ = ‖d‖_p at the solution, d/ρ solves ℓp-norm
       MKL on the kernels ρ K_k, p = 1 for "l1" and p = 2 for "l2".
-    - ``combination="product"``: K(d) = Π_k K_k^{d_k}. With one RBF kernel a feature (the default) these are the
+    - ``combination="product"``: K(d) = Π_k K_k^{d_k}. With one RBF kernel per feature (the default) these are the
       widths of the features, exp(−Σ_k d_k (x_k − z_k)² / bandwidth_k), and with ``regularizer="l1"`` features that
       do not matter get d_k = 0. T is not convex: the solution is stationary, which ``stationarity_`` measures;
       it may be a local minimum, ``dual_gap_`` is nan, and ``converged_`` stays false.

@@ -197,7 +197,7 @@ class KernelInput:
         return LazyStack(self._family, self._X, memory=0, dtype=dtype)
 
     def _digest_of(self, stack: GramStack) -> str:
-        """What says which training kernels these are: all data with the kernels' parameters, or all entries."""
+        """Fingerprint of the training kernels: of the data and the kernels' parameters, or of all entries."""
         if self._X is None:
             return digest([stack.names, *(digest(block) for _, block in stack.blocks())])
         X = self._X
@@ -205,7 +205,7 @@ class KernelInput:
         for k, kernel in enumerate(self._family.kernels):
             params = kernel.get_params(deep=False)
             params["columns"] = kernel.columns_
-            if params.pop("function", None) is not None:  # known by some of what it returns
+            if params.pop("function", None) is not None:  # identified by some of its values
                 params["values"] = stack.take(kernels=[k]).rows(np.arange(min(len(stack), 8)))
             parts.append([type(kernel).__name__, {name: digest(value) for name, value in params.items()}])
         return digest(parts)
@@ -216,7 +216,7 @@ class KernelInput:
         X, y = validate_data(self, X, y, **validation(X))
         kernels = self._default_kernels(*X.shape) if self.kernels is None else as_kernels(self.kernels)
         names = getattr(self, "feature_names_in_", None)
-        by_function = any(callable(kernel.columns) for kernel in kernels)  # these want to see the frame itself
+        by_function = any(callable(kernel.columns) for kernel in kernels)  # these need the frame itself
         seen = table if by_function and is_frame(table) else X
         whole = filled(X)
         self._family = fit_family(kernels, whole if seen is X else seen, names, memory=self.memory)
@@ -380,15 +380,15 @@ def filled(X: Any, like: Any = None) -> Any:
 
 
 def digest(value: Any) -> str:
-    """A few letters that say what an array, a parameter or a list of them is, the same in every process."""
+    """Fingerprint of an array, a parameter or a list of them, the same in every process."""
     try:
         return joblib.hash(value, hash_name="sha1")
-    except Exception:  # a function without a name to find it by, or an object that holds one
+    except Exception:  # a function that cannot be pickled, or an object that holds one
         return getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def _refuse_containers(X: Any) -> None:
-    """An error for what holds tables and is none, with what to do about it."""
+    """Raise an error, with advice, for containers of tables that are not tables."""
     kind = type(X).__name__
     if is_frame(X) and len(set(X.columns)) < len(X.columns):
         names = list(X.columns)
@@ -412,7 +412,7 @@ def _refuse_containers(X: Any) -> None:
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """An error for arrays with masked entries, which would be read as if they were not masked."""
+    """Raise an error for masked entries, which would be read as if they were not masked."""
     if np.ma.is_masked(values):
         raise ValueError(
             f"{name} has {np.ma.count_masked(values)} masked entries, which kernels would still read: leave "
@@ -437,5 +437,5 @@ def _as_pairs(X: Any) -> NDArray:
 
 
 def _is_doubtful(kernel: Any) -> bool:
-    """Whether a kernel may turn out not to be positive semi-definite."""
+    """Whether a kernel might not be positive semi-definite."""
     return not kernel.psd or type(kernel) in (FromFunction, FromDistance)

@@ -42,7 +42,7 @@ class HeldOutProblem(MarginProblem):
 class LPBetaClassifier(ExpansionClassifier):
     """One SVM for each kernel, and weights that give their sum the largest soft margin: LP-β and LP-B [GN09].
 
-    Kernel j has one SVM a class, against the rest, with scores f_jr. On scores of samples that the SVM in question
+    Kernel j has one SVM per class, against the rest, with scores f_jr. On scores of samples that the SVM in question
     was not trained on, the weights solve
 
         min over β, ρ, ξ ≥ 0 of  −ρ + (1/νS) Σ_i s_i ξ_i

@@ -307,7 +307,7 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
 
 
 def is_table(Y: Any) -> bool:
-    """Whether Y holds labels of several kinds a sample, not one class a sample."""
+    """Whether Y is a table of labels, not one class per sample."""
     if sparse.issparse(Y) or is_sets(Y):
         return True
     table = np.asarray(Y)

@@ -47,7 +47,7 @@ def _complete_docstring(cls: type) -> None:
 
 
 def _entries(section: str) -> dict[str, str]:
-    """The entries of a numpydoc section by name; one of several names, such as ``a, b : int``, is there for each."""
+    """The entries of a numpydoc section by name; one of several names, such as ``a, b : int``, appears under each."""
     found: dict[str, str] = {}
     for entry in re.split(r"\n(?=\S)", section) if section else []:
         names = entry.partition("\n")[0].partition(" : ")[0]
@@ -69,7 +69,7 @@ def _joined(entries: Iterable[str]) -> str:
 
 @estimator
 class Resumable:
-    """Mixin of estimators whose fit can go on after the process was killed.
+    """Mixin of estimators whose fit can resume after the process was killed.
 
     Parameters
     ----------

@@ -207,14 +207,14 @@ def mkl_grid(
 
 
 def _checked_order(values: NDArray[np.float64], parameter: str) -> NDArray[np.intp]:
-    """Ascending order of the values, after a look at them."""
+    """Ascending order of the values, after a check."""
     if values.ndim != 1 or not len(values) or np.isnan(values).any():
         raise ValueError(f"{parameter}={values!r} must be a non-empty list of numbers.")
     return np.argsort(values, kind="stable")
 
 
 def _fits(model: Any, data: TrainingData, parameter: str, values: NDArray, order: NDArray[np.intp]) -> list[Any]:
-    """The fitted models of the values, solved in this order, each a copy of ``model``."""
+    """Models fitted for the values, in this order, each a copy of ``model``."""
     models: list[Any] = [None] * len(values)
     previous: Any = None
     earlier: list[Any] = []  # along t, problems that hand over what they know

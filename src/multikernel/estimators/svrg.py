@@ -93,7 +93,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
     λ = 1/(C Σs), where s are sample weights, so λ = 1/(C n) without them. There is no bias. With f the scores, z = y
     f and y = ±1 for two classes (``classes_[1]`` is +1), ℓ is
 
-    - "logistic": log(1 + exp(−z)); for more classes log Σ_r exp(f_r) − f_y, one score a class;
+    - "logistic": log(1 + exp(−z)); for more classes log Σ_r exp(f_r) − f_y, one score per class;
     - "squared_hinge": max(0, 1 − z)²;
     - "smoothed_hinge": 0 for z ≥ 1, 1 − z − γ/2 for z ≤ 1 − γ, (1 − z)²/(2γ) between, γ = ``smoothing``.
 

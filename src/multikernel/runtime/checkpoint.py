@@ -1,4 +1,4 @@
-"""The state of a fit in a file, so that it can go on after a kill."""
+"""The state of a fit in a file, so that it can resume after being killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.warnings import warn_user
 
 FORMAT = 2
-# Share of the time that may go into writing: where that takes long, it is done more rarely.
+# Share of the time that may go into writing: slow writes happen less often.
 SHARE = 0.05
 ROW = {"iteration", "time", "objective", "gap", "relative_gap", "weights"}
 
@@ -103,14 +103,14 @@ class Checkpoint:
             return {k for k in range(len(monitors)) if k in states and _resume(monitors[k], k, states[k], arrays)}
         except DataError:
             raise
-        except Exception as error:  # bytes that make no sense show as any of a dozen types
+        except Exception as error:  # damaged bytes raise any of a dozen types
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise DataError(
                 f"checkpoint {self.path} cannot be read ({reason}): remove the file to start from the beginning."
             ) from error
 
     def _read(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """What the file says, and its arrays, all of them finite."""
+        """Metadata and arrays in the file, checked to be finite."""
         with open_archive(self.path) as archive:
             stored = {name.removesuffix(".npy"): read_array(archive, name) for name in archive.namelist()}
         meta = json.loads(stored.pop("meta").tobytes())
@@ -126,12 +126,12 @@ class Checkpoint:
 
 
 def _resume(monitor: Monitor, k: int, state: dict[str, Any], arrays: dict[str, NDArray]) -> bool:
-    """Give a monitor its state, after a check that it is one; returns whether its problem is finished."""
+    """Check a state and give it to a monitor; returns whether its problem is finished."""
     weights, alpha = monitor.problem.start()
 
     def solution(kind: str) -> tuple[NDArray, NDArray]:
         found = arrays[f"{k}.{kind}weights"], arrays[f"{k}.{kind}alpha"]
-        # coefficients may be there for each kernel
+        # there may be coefficients for each kernel
         if found[0].shape != np.shape(weights) or found[1].shape[-np.ndim(alpha) :] != np.shape(alpha):
             raise ValueError(f"solutions have shapes {found[0].shape} and {found[1].shape}")
         return found

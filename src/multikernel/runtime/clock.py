@@ -39,7 +39,7 @@ class Limit:
         return max(min(self.ends, around), self.least)
 
     def end(self) -> None:
-        """Have time be up now: for somebody, on any thread, who asks to stop."""
+        """End the time now: for whoever asks to stop, on any thread."""
         self.ends = min(self.ends, now())
 
 
@@ -49,7 +49,7 @@ _limit: ContextVar[Limit] = ContextVar("limit", default=UNLIMITED)
 
 @contextlib.contextmanager
 def time_limit(seconds: float | None) -> Iterator[Limit]:
-    """Limit what is done inside to so many seconds; None: to those of the limit around it.
+    """Limit the ``with`` block to so many seconds; None leaves it to the limit around it.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def time_limit(seconds: float | None) -> Iterator[Limit]:
 
 @contextlib.contextmanager
 def grace() -> Iterator[None]:
-    """Give what is done inside at least ``GRACE`` seconds, however late it is; but not as many to each part of it."""
+    """Give the ``with`` block at least ``GRACE`` seconds, however late it is; nested blocks share them."""
     around = _limit.get()
     granted = around if around.least > -math.inf else Limit(around=around, least=now() + GRACE)
     with _limited(granted):
@@ -86,7 +86,7 @@ def _limited(limit: Limit) -> Iterator[Limit]:
 
 
 def left() -> float:
-    """Seconds that are left, not below zero; infinite without a limit."""
+    """Seconds left, at least zero; infinite without a limit."""
     return max(_limit.get().deadline - now(), 0.0)
 
 

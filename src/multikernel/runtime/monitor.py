@@ -57,7 +57,7 @@ class Result:
 
 
 class Monitor:
-    """Called once an outer iteration with the current solution; says whether to stop.
+    """Called once per outer iteration with the current solution; says whether to stop.
 
     It keeps the solution with the smallest primal value and the largest lower bound seen, because methods that do
     not descend may end on worse ones, and a bound that was proved once holds for every solution.

@@ -28,7 +28,7 @@ State = tuple[NDArray, NDArray]
 # A solver: problem, monitor, and the (weights, alpha) to start from or None.
 Solver = Callable[[Any, Monitor, State | None], Any]
 
-# Of the time that is left, what a search may take that comes before the last fit.
+# Share of the remaining time that a search before the last fit may take.
 SEARCH_SHARE = 0.8
 
 WHY = {
@@ -90,7 +90,7 @@ class Run:
 
     @contextlib.contextmanager
     def search(self, total: int, unit: str, consequence: str, *, needed: int = 1) -> Iterator[Search]:
-        """A search, of parameters or of the best kernel, that may take most of the time that is left.
+        """A search for parameters or for the best kernel, which may take most of the remaining time.
 
         When that is up, or with Ctrl-C, it ends with what it has, and a warning; by the exception if fewer items
         than ``needed`` are done.
@@ -145,7 +145,7 @@ class Run:
                 except BaseException:
                     self._write_checkpoint()
                     raise
-            self.callback = None  # nobody who asked to stop wants to be called again
+            self.callback = None  # whoever asked to stop is not called again
             with grace():
                 results = [self._result(*pair) for pair in zip(self._monitors, problems)]
         self._close_checkpoint(results)
@@ -156,7 +156,7 @@ class Run:
         return results
 
     def _result(self, monitor: Monitor, problem: Problem) -> Result:
-        """The best solution; for a problem that was never begun a start that costs nothing, with its honest gap."""
+        """The best solution; for a problem that was never begun, a start that costs nothing, with its honest gap."""
         with contextlib.suppress(OutOfTime):
             if monitor.best is None:
                 monitor(*problem.start())
@@ -209,7 +209,7 @@ class Run:
         if self._interrupted and not self.keep_interrupted:
             raise KeyboardInterrupt
         if self.max_time is None and self._reason() == "time":
-            check()  # the limit is somebody else's, and so is the decision what to make of half a solution
+            check()  # the limit is somebody else's, and so is the decision what to do with half a solution
 
     def _watch(self, k: int) -> Callable[[dict[str, Any], Monitor], bool]:
         def on_record(row: dict[str, Any], monitor: Monitor) -> bool:
@@ -307,14 +307,14 @@ def _failed(futures: list[Future]) -> bool:
 
 
 def _distance(certificate: Certificate) -> tuple[str, float]:
-    """What says how far a solution is from done, and how far that is: the gap, or stationarity without a dual."""
+    """Name and value of the distance from convergence: the gap, or stationarity where there is no dual."""
     if math.isnan(certificate.dual) and not math.isnan(certificate.stationarity):
         return "stationarity", certificate.stationarity
     return "duality gap", certificate.relative_gap
 
 
 def _meaning(result: Result) -> str:
-    """What a solution short of tol is worth, as a sentence; nothing where nothing is known."""
+    """What a solution that missed tol is worth, as a sentence; empty where nothing is known."""
     gap = result.certificate.relative_gap
     if not np.any(result.alpha) or gap >= 1.0:
         return "The model is untrained: it may be no better than a constant. "
@@ -322,7 +322,7 @@ def _meaning(result: Result) -> str:
 
 
 def _progress_of(row: dict[str, Any]) -> str:
-    """The same for a row of the history, in few words."""
+    """The distance from convergence of a history row, for the progress bar."""
     if math.isnan(row["gap"]) and "stationarity" in row:
         return f"stationarity {row['stationarity']:.1e}"
     return f"gap {row['relative_gap']:.1e}"

@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from multikernel.runtime.clock import check
 
-# Elementary operations between two looks at the clock, where it is one thread that does them: a fraction of a second.
+# Elementary operations between two looks at the clock, on a single thread: a fraction of a second.
 MOST_AT_ONCE = 2e8
 
 _cores = cache(joblib.cpu_count)  # asking the system takes a millisecond or more
@@ -31,11 +31,11 @@ def thread_count() -> int:
 
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
-    """Threads that stay: starting some for every call costs more than many calls take."""
+    """A pool that stays: starting threads for every call costs more than many calls take."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="multikernel")
 
 
-# A forked child has none of its parent's threads, and would wait for them for ever.
+# A forked child has none of its parent's threads, and would wait for them forever.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
@@ -93,14 +93,14 @@ def over_rows(function: Callable[[int, int], Any], n_rows: int, *, work: float =
 
 @cache
 def _blas() -> ThreadpoolController:
-    # finding the libraries takes milliseconds: once a process, after SciPy has loaded its own
+    # finding the libraries takes milliseconds: once per process, after SciPy has loaded its own
     import scipy.linalg.lapack  # noqa: F401
 
     return ThreadpoolController()
 
 
 def one_blas_thread() -> AbstractContextManager:
-    """Limit BLAS to one thread inside a ``with`` block: for factorisations that are small and many.
+    """Limit BLAS to one thread inside a ``with`` block: for many small factorisations.
 
     Handing each to several threads costs more than it saves, and a hundred times as much where the cores are busy
     with something else (OpenBLAS threads wait for each other in a loop). The limit holds for the whole process. It

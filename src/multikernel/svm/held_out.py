@@ -100,7 +100,7 @@ def fold_scores(
     warm: Array | None = None,
 ) -> tuple[Array, Array, float]:
     """Scores of all samples by SVMs on each fold's training part (n, folds·T), their alpha, and largest gap."""
-    # One set of labels a fold: a sign of zero takes a sample out, so that all share a kernel that is never cut.
+    # One set of labels per fold: a sign of zero takes a sample out, so that all share a kernel that is never cut.
     spread = np.hstack([_only(signs, train) for train in trains])
     svms = LabelSVMs(spread, C, sample_weight=sample_weight)
     _, alpha = svms.solve(kernel, warm, tol=tol, warn=False)
