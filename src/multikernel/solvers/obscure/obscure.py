@@ -71,27 +71,27 @@ def obscure(
         state.set(problem.q * as_columns(start[1]))
     first = Solution(problem, state.table / problem.q, state.coef / problem.q, weights)
     state.fix(problem.inside(weights, STARTING_SHARE))
-    search = Search(problem, state, first, epochs)
-    search.resume(monitor)
-    if (search.worked_enough or epochs >= max_iter) and search.report(monitor, epochs, stage=1):
+    second = SecondStage(problem, state, first, epochs)
+    second.resume(monitor)
+    if (second.worked_enough or epochs >= max_iter) and second.report(monitor, epochs, stage=1):
         return
     state.scale *= first.scale
     for epoch in range(epochs + 1, max_iter + 1):
         before = state.updates
         try:
-            state.proximal(rng.permutation(n), search.radius, state.lengths() / search.nearness)
+            state.proximal(rng.permutation(n), second.radius, state.lengths() / second.nearness)
         except OutOfTime as end:
-            search.last()
-            end.reached = search.best.weights, search.best.alpha
+            second.last()
+            end.reached = second.best.weights, second.best.alpha
             raise
-        search.remember()
+        second.remember()
         if state.updates == before:
-            state.scale *= search.last().scale
+            state.scale *= second.last().scale
         state.fix(problem.next_weights(state.weights, state.squares))
         ends = epoch == max_iter or late()
-        if ends or epoch >= search.next_look:
-            search.look(epoch)
-            if (ends or search.due(epoch)) and search.report(monitor, epoch, stage=2):
+        if ends or epoch >= second.next_look:
+            second.look(epoch)
+            if (ends or second.due(epoch)) and second.report(monitor, epoch, stage=2):
                 return
 
 
@@ -164,7 +164,7 @@ def prove(monitor: Monitor, problem: ObscureProblem, solution: Solution, alpha: 
         monitor.prove(problem.lower_bound(alpha), lambda: alpha)
 
 
-class Search:
+class SecondStage:
     """What stage 2 knows about its own progress: the best solution, R, the running average, when to look next."""
 
     def __init__(self, problem: ObscureProblem, state: ScoreTable, first: Solution, epochs: int):
