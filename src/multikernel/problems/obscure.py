@@ -13,9 +13,6 @@ from multikernel.problems.certificate import UNIT, Certificate
 from multikernel.problems.primal import Matrix, PrimalProblem, Vector, checked_weights
 from multikernel.problems.weight_sets import LpBall, lp_norm
 
-# Smallest share of the largest weight that a kernel can fall to while weights are learnt.
-SMALLEST_SHARE = 1e-12
-
 
 def weight_norm(group_norm: float) -> float:
     """The norm p of kernel weights that a group norm r of w amounts to: ``p = r / (2 - r)``, from 1 to infinity.
@@ -370,13 +367,6 @@ class ObscureProblem(PrimalProblem):
         if not total > 0.0 or self.p == 2.0:
             return np.ones(len(squares))
         return (norms / total) ** (self.q - 2.0)
-
-    def inside(self, weights: Vector, floor: float = SMALLEST_SHARE) -> Vector:
-        """Weights scaled to the boundary of their set, none below ``floor`` of the largest: zero would stay zero."""
-        if self.weight_set.is_box:
-            return np.ones(len(weights))
-        weights = np.maximum(weights, floor * weights.max(initial=1e-300))
-        return weights / lp_norm(weights, self.weight_set.p)
 
     def next_weights(self, weights: Vector, squares: Vector) -> Vector:
         """``d_j = (‖w_j‖ / ‖w‖_p)^(2-p)`` for ``w_j = weights_j θ_j``: the best for this w [KBSZ11, eq. (26)].

@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 from multikernel.gram import GramStack
 from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import UNIT, Rounding
-from multikernel.problems.weight_sets import LpBall, nearest
+from multikernel.problems.weight_sets import LpBall, lp_norm, nearest
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+# Smallest share of the largest weight that a kernel can fall to while weights are learnt.
+SMALLEST_SHARE = 1e-12
 
 
 class PrimalProblem:
@@ -45,6 +47,13 @@ class PrimalProblem:
     def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
         """The nearest weights of the set; any alpha is feasible."""
         return nearest(self.weight_set, weights), alpha
+
+    def inside(self, weights: Vector, floor: float = SMALLEST_SHARE) -> Vector:
+        """Weights scaled to the boundary of their set, none below ``floor`` of the largest: zero would stay zero."""
+        if self.weight_set.is_box:
+            return np.ones(len(weights))
+        weights = np.maximum(weights, floor * weights.max(initial=1e-300))
+        return weights / lp_norm(weights, self.weight_set.p)
 
     # -- the kernel ------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.solvers.common.newton import Start, newton
+from multikernel.solvers.obscure.obscure import epochs_before
 from multikernel.solvers.svrg.iterate import Direction, Iterate
 from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
 from multikernel.svm.decomposition import Decomposition
@@ -83,7 +84,7 @@ class SmoothDual:
 
     def __init__(self, problem: SmoothProblem, monitor: Monitor):
         self.problem, self.monitor, self.weight_set = problem, monitor, problem.weight_set
-        self._epoch = max((row.get("epoch", 0) for row in monitor.history), default=0)
+        self._epoch = epochs_before(monitor)
         self._points: list[Iterate] = []
 
     @property

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.svrg import SmoothProblem, as_matrix
-from multikernel.problems.weight_sets import lp_norm
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
@@ -19,8 +18,6 @@ from multikernel.solvers.svrg.newton import AFFORDABLE, affordable, epoch_cost, 
 
 # Share of the duality gap that weights held fixed may leave; epochs before they move all the same.
 SHARE_OF_GAP, MAX_EPOCHS = 0.3, 30
-# Weights stay above this share of the largest: one that is zero would stay zero.
-FLOOR = 1e-12
 # Steps that are remembered and searched together with the next one.
 MEMORY = 5
 # How many times as long as the closed form a move of the weights may be.
@@ -177,20 +174,13 @@ class WeightSearch:
 
     def __init__(self, problem: SmoothProblem, weights: NDArray):
         self.problem = problem
-        self.weights = self._inside(weights)
+        self.weights = self.problem.inside(weights)
         self.length = 1.0
         p = problem.weight_set.p
         # where norms do not depend on the weights, so long a move arrives at once
         self.longest = LONGEST if p == 1.0 else min((p + 1.0) / (p - 1.0), LONGEST)
         self.share = SHARE_OF_GAP  # of the whole gap that the inner problem may leave
         self._best: tuple[float, NDArray] | None = None
-
-    def _inside(self, weights: NDArray) -> NDArray[np.float64]:
-        """Weights on the boundary of their set, none of them below the floor."""
-        if self.problem.weight_set.is_box:
-            return np.ones(len(weights))
-        weights = np.maximum(weights, FLOOR * max(weights.max(initial=0.0), np.finfo(float).tiny))
-        return weights / lp_norm(weights, self.problem.weight_set.p)
 
     def next(self, squares: NDArray, value: float) -> NDArray[np.float64]:
         """Weights to go on with, given ``‖θ_j‖²`` of the dual point and the objective at the present ones."""
@@ -202,7 +192,7 @@ class WeightSearch:
             return self.weights  # and look at them more closely before the next move
         self._best = value, self.weights
         self.length, self.share = min(1.3 * self.length, self.longest), min(1.5 * self.share, SHARE_OF_GAP)
-        closed_form = self._inside(self.problem.weight_set.weights(self.weights * np.sqrt(squares)))
+        closed_form = self.problem.inside(self.problem.weight_set.weights(self.weights * np.sqrt(squares)))
         step = np.clip(self.length * np.log(closed_form / self.weights), -10.0, 10.0)
-        self.weights = self._inside(self.weights * np.exp(step))
+        self.weights = self.problem.inside(self.weights * np.exp(step))
         return self.weights
