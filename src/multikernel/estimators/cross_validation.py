@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from collections.abc import Callable
+from dataclasses import KW_ONLY, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _num_samples
 
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import BaseEstimator, ClassifierMixin
+from multikernel.runtime.run import Run
 
 
 @estimator
@@ -33,6 +36,26 @@ class CrossValidated:
     _: KW_ONLY
     cv: Any = 5
     scoring: Any = None
+
+    def _plain(self, kind: type, **chosen: Any) -> Any:
+        """The estimator without the search, with parameters that it shares with this one."""
+        own = {field.name for field in fields(self)} - {"verbose", "callback", "checkpoint", "max_time"}
+        plain = kind(**{f.name: getattr(self, f.name) for f in fields(kind) if f.name in own}, **chosen)
+        plain.probability = plain.probability and self.scoring is not None  # accuracy needs none
+        plain._keep_interrupted = False  # a score of half a model would be worse than none
+        return plain
+
+    def _fold_scores(
+        self, run: Run, plain: Any, data: tuple[Any, Any, Any], score: Callable[..., list[float]], advice: str
+    ) -> NDArray[np.float64]:
+        """A row of scores for each fold that time allows; ``score`` takes what :func:`cut_fold` returns."""
+        X, y, weight = indexable(data[0], np.asarray(data[1]), data[2])
+        splits, rows = folds_of(self.cv, y, y), []
+        with run.search(len(splits), "fold", advice) as search:
+            for train, test in splits:
+                rows.append(score(*cut_fold(plain, X, y, weight, train, test)))
+                search.advance()
+        return np.array(rows)
 
 
 def folds_of(cv: Any, X: Any, y: Any = None) -> list[tuple[NDArray, NDArray]]:

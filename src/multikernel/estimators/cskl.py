@@ -8,12 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-from sklearn.utils import indexable
-
 from multikernel.estimators.base import TrainingData
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
-from multikernel.estimators.cross_validation import CrossValidated, cut_fold, folds_of
+from multikernel.estimators.cross_validation import CrossValidated, folds_of
 from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
@@ -207,24 +204,18 @@ class CSKLClassifierCV(CrossValidated, Resumable, CappedWeightsClassifier):
 
         self.__dict__.pop("t_", None)
         n_kernels = self._validate(X, y, sample_weight).stack.n_kernels  # bad data get their errors here
-        X, y, weight = indexable(X, np.asarray(y), sample_weight)
-        splits, scores = folds_of(self.cv, y, y), []
-        left_out = {"verbose", "callback", "checkpoint", "ts", "cv", "scoring", "max_time"}
-        plain = CSKLClassifier(**{k: v for k, v in self.get_params(deep=False).items() if k not in left_out})
-        plain.probability = self.probability and self.scoring is not None  # accuracy needs none
-        plain._keep_interrupted = False  # a score of half a model would be worse than none
-        if self.exact and self.max_time is not None:  # a proof may take for ever
-            n_fits = len(splits) * (n_kernels if self.ts is None else len(self.ts))
+        plain = self._plain(CSKLClassifier)
+        if self.exact and self.max_time is not None:  # a proof may take forever
+            n_fits = len(folds_of(self.cv, y, y)) * (n_kernels if self.ts is None else len(self.ts))
             plain.max_time = SEARCH_SHARE * left() / n_fits
+
+        def score(X: Any, y: Any, weight: Any, X_test: Any, y_test: Any) -> list[float]:
+            path = cskl_path(plain, X, y, t=self.ts, sample_weight=weight)
+            self.ts_ = path.values
+            return [float(check_scoring(model, self.scoring)(model, X_test, y_test)) for model in path.estimators]
+
         advice = "t_ is the best on these. Allow more time, or use fewer folds or values of t."
-        with run.search(len(splits), "fold", advice) as search:
-            for train, test in splits:
-                X_train, y_train, own, X_test, y_test = cut_fold(plain, X, y, weight, train, test)
-                path = cskl_path(plain, X_train, y_train, t=self.ts, sample_weight=own)
-                scores.append([float(check_scoring(m, self.scoring)(m, X_test, y_test)) for m in path.estimators])
-                self.ts_ = path.values
-                search.advance()
-        self.split_scores_ = np.array(scores)
+        self.split_scores_ = self._fold_scores(run, plain, (X, y, sample_weight), score, advice)
         self.scores_ = self.split_scores_.mean(axis=0)
         self.best_score_ = float(self.scores_.max())
         self.t_ = float(self.ts_[self.scores_ == self.best_score_].min())

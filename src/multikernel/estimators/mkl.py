@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import indexable
 
 from multikernel.estimators.base import TrainingData
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
-from multikernel.estimators.cross_validation import CrossValidated, cut_fold, folds_of
+from multikernel.estimators.cross_validation import CrossValidated
 from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, parse_memory
@@ -181,12 +180,6 @@ class MKLClassifierCV(CrossValidated, Resumable, TaskWeightsClassifier):
         super()._check_parameters()
         self._check_choice("rule", ("best", "one-se"))
 
-    def _plain(self, **chosen: Any) -> MKLClassifier:
-        """The model without the search."""
-        left_out = {"Cs", "ps", "rule", "cv", "scoring", "verbose", "callback", "checkpoint", "max_time"}
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in left_out}
-        return MKLClassifier(**parameters, **chosen)
-
     def _search(self, run: Run, X: Any, y: Any, sample_weight: Any) -> None:
         """Score all pairs on each fold, as far as time allows, and choose."""
         from sklearn.metrics import check_scoring  # slow to import
@@ -194,34 +187,29 @@ class MKLClassifierCV(CrossValidated, Resumable, TaskWeightsClassifier):
         from multikernel.estimators.path import mkl_grid
 
         self._check_parameters()
-        plain = self._plain()
+        plain = self._plain(MKLClassifier)
         plain._validate(X, y, sample_weight)  # bad data get their errors here
-        plain._keep_interrupted = False  # a score of half a model would be worse than none
-        X, y, weight = indexable(X, np.asarray(y), sample_weight)
         ps = np.asarray(self.ps, dtype=np.float64)
         Cs = np.asarray([1.0] if self.nu is not None else self.Cs, dtype=np.float64)
-        splits, scores = folds_of(self.cv, y, y), []
+
+        def score(X: Any, y: Any, weight: Any, X_test: Any, y_test: Any) -> list[float]:
+            models = [model for row in mkl_grid(plain, plain._validate(X, y, weight), Cs, ps) for model in row]
+            stack, scorer = plain._stack_of_all(X_test), check_scoring(models[0], self.scoring)
+            return [_score(model, stack, scorer, X_test, y_test) for model in models]
+
         advice = "C_ and p_ are the best on these. Allow more time, or use fewer folds or values."
-        with run.search(len(splits), "fold", advice) as search:
-            for train, test in splits:
-                X_train, y_train, own, X_test, y_test = cut_fold(plain, X, y, weight, train, test)
-                data = plain._validate(X_train, y_train, own)
-                grid = mkl_grid(plain, data, Cs, ps)
-                stack = plain._stack_of_all(X_test)
-                scorer, models = check_scoring(grid[0][0], self.scoring), (model for row in grid for model in row)
-                scores.append([_score(model, stack, scorer, X_test, y_test) for model in models])
-                search.advance()
+        scores = self._fold_scores(run, plain, (X, y, sample_weight), score, advice)
         pairs = [{"C": float(C), "p": float(p)} for p in ps for C in Cs]
-        self.cv_results_ = _results(pairs, np.array(scores))
+        self.cv_results_ = _results(pairs, scores)
         best = _chosen(self.cv_results_, self.rule)
         self.best_params_, self.best_score_ = pairs[best], float(self.cv_results_["mean_test_score"][best])
         self.C_, self.p_ = pairs[best]["C"], pairs[best]["p"]
 
     def _problems(self, data: TrainingData, run: Run) -> Sequence[Any]:
-        return self._plain(C=self.C_, p=self.p_)._problems(data, run)
+        return self._plain(MKLClassifier, C=self.C_, p=self.p_)._problems(data, run)
 
     def _solver(self) -> Solver:
-        return self._plain(C=self.C_, p=self.p_)._solver()
+        return self._plain(MKLClassifier, C=self.C_, p=self.p_)._solver()
 
     def _patience(self) -> int:
         return PATIENCE
