@@ -368,7 +368,7 @@ def test_a_command_does_not_overwrite_what_it_reads_or_writes(run, flowers, argu
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "flower.csv"], "there is no file flower.csv; did you mean flowers.csv?"),
+        (["--data", "flower.csv"], "there is no file flower.csv; did you mean 'flowers.csv'?"),
         (["--data", "flowers.csv", "--target", "speceis"], "did you mean 'species'?"),
         (["--data", "flowers.csv", "--target", "species", "--view", "a=petl_width"], "did you mean 'petal_width'"),
         (["--data", "flowers.csv", "--target", "species", "--cv", "40"], "fewer than the 40 folds"),

@@ -281,7 +281,7 @@ def test_clipping_drops_the_negative_part_in_training_and_test():
         ({"normalize": {"nose": "cosine"}}, "unknown kernels: \\['nose'\\]"),
         ({"memory": "much"}, "memory='much' is not a size"),
         ({"kernels": []}, "kernels is empty"),
-        ({"kernels": ["rfb"]}, "Did you mean 'rbf'"),
+        ({"kernels": ["rfb"]}, "did you mean 'rbf'"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

@@ -30,7 +30,7 @@ NAMES = ["petal length", "petal width", "sepal length", "sepal width"]
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [
-        (["petal lenth"], ValueError, "no column named 'petal lenth' \\(did you mean 'petal length'"),
+        (["petal lenth"], ValueError, "no column named 'petal lenth'; did you mean 'petal length'"),
         ([0, 7], IndexError, "position 7, but X has 4 columns"),
         ([], ValueError, "selects none of the 4 columns"),
         (slice(3, 3), ValueError, "selects none"),
@@ -133,7 +133,7 @@ def test_functions_must_be_symmetric_and_return_one_value_per_pair():
 @pytest.mark.parametrize(
     ("candidate", "error", "message"),
     [
-        ("rbff", ValueError, "'rbff' is not a kernel. Did you mean 'rbf'"),
+        ("rbff", ValueError, "'rbff' is not a kernel; did you mean 'rbf'"),
         (3, TypeError, "3 of type int is not a kernel"),
         (RBF, TypeError, r"write RBF\(\)"),
     ],

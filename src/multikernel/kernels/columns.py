@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from multikernel.io.files import near_matches
 
 
 def as_data(X: Any) -> Any:
@@ -112,9 +113,7 @@ def _positions_of(wanted: list[str], names: list[str] | None) -> np.ndarray:
     missing = [name for name in wanted if name not in position]
     if missing:
         others = f" nor {len(missing) - 1} more of the {len(wanted)} that were chosen" if len(missing) > 1 else ""
-        near = difflib.get_close_matches(missing[0], names, n=3)
-        hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
-        raise ValueError(f"X has no column named {missing[0]!r}{others}{hint}. It has {len(names)} columns.")
+        raise ValueError(f"X has no column named {missing[0]!r}{others}; {near_matches(missing[0], names)}")
     return np.array([position[name] for name in wanted], np.intp)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from multikernel.io.files import near_matches
 from multikernel.io.state import attributes, each, labels, part
 from multikernel.kernels.approximation import Nystroem
 from multikernel.kernels.base import Kernel, unique_names
@@ -65,9 +65,7 @@ def as_kernel(candidate: Any) -> Kernel:
         return candidate
     if isinstance(candidate, str):
         if candidate not in NAMED_KERNELS:
-            near = difflib.get_close_matches(candidate, NAMED_KERNELS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"{candidate!r} is not a kernel.{hint} There are: {', '.join(NAMED_KERNELS)}.")
+            raise ValueError(f"{candidate!r} is not a kernel; {near_matches(candidate, list(NAMED_KERNELS))}")
         return NAMED_KERNELS[candidate]()
     if is_gaussian_process_kernel(candidate):
         return FromGaussianProcess(kernel=candidate)

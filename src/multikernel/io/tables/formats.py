@@ -42,7 +42,9 @@ def read_table(path: str | os.PathLike[str], *, text: str | None = None) -> Tabl
     if not path.exists():
         if path.is_symlink():
             raise DataError(f"{path} is a broken link to {os.readlink(path)}")
-        raise DataError(f"there is no file {path}" + _similar_files(path))
+        if not path.parent.is_dir():
+            raise DataError(f"there is no file {path} (nor a folder {path.parent})")
+        raise DataError(f"there is no file {path}; {near_matches(path.name, os.listdir(path.parent), count=1)}")
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise DataError(f"{path}: unknown file type {path.suffix!r}; supported are {', '.join(READERS)}")
@@ -135,18 +137,6 @@ def _all_names(views: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]
     """All columns by their own names, where several have one by the first, and with the name of their view."""
     plain = {name: block for table in reversed(views.values()) for name, block in table.items()}
     return {**plain, **{f"{view}.{name}": block for view, table in views.items() for name, block in table.items()}}
-
-
-def _similar_files(path: Path) -> str:
-    """Suggest a file of the same folder whose name is close to the one that is missing."""
-    import difflib
-
-    try:
-        names = os.listdir(path.parent)
-    except OSError:
-        return f" (nor a folder {path.parent})"
-    close = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
 def _read_delimited(path: Path, text_column: str | None) -> Blocks:
