@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram import GramStack
 from multikernel.gram.lowrank import Features
-from multikernel.problems.certificate import UNIT, Rounding
+from multikernel.problems.certificate import UNIT, Rounding, largest_scores
 from multikernel.problems.weight_sets import LpBall, lp_norm, nearest
 
 Vector = NDArray[np.float64]
@@ -90,11 +90,10 @@ class PrimalProblem:
         """``scores``, and what they may be off by."""
         if not self._precise:
             off = self.rounding.of_scores(weights, alpha)
-            if (
-                self.kernel_dtype is None and self.stack.dtype != np.float64
-            ):  # entries of the sum are rounded once more
-                roots = self.rounding.roots
-                off = off + np.finfo(self.stack.dtype).eps * (roots * weights[:, None]).T @ (roots @ np.abs(alpha))
+            if self.kernel_dtype is None and self.stack.dtype != np.float64:
+                # entries of the sum are rounded once more
+                entries = np.finfo(self.stack.dtype).eps
+                off = off + entries * largest_scores(weights @ self.rounding.roots**2, alpha)
             return self.scores(weights, alpha), off
         if self.features is not None:
             w, _, off = self._precise_norms(alpha)

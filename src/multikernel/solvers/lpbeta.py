@@ -64,19 +64,22 @@ def _most_violated(margins: NDArray, levels: NDArray, count: int) -> NDArray[np.
 def _restricted(problem: MarginProblem, chosen: NDArray[np.bool_]) -> tuple[NDArray, NDArray, NDArray]:
     """Weights, prices, and ρ − ξ of the linear program over the chosen constraints."""
     from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, hstack, kron
 
     samples, rivals = np.nonzero(chosen)
     scale = problem.scale or 1.0
     n_sets = 1 if problem.shared else problem.n_classes
     n_weights = n_sets * problem.n_kernels
-    cost = np.concatenate([np.zeros(n_weights), [-1.0], problem.caps])
+    rest = np.append(-1.0, problem.caps)  # prices of ρ and ξ
+    cost = np.append(np.zeros(n_weights), rest)
     bounds = np.zeros((len(cost), 2))
     bounds[:, 1] = np.inf
     bounds[n_weights, 0] = -np.inf  # ρ may be negative
     program: dict[str, Any] = {
         "A_ub": _constraints(problem, samples, rivals, scale),
         "b_ub": np.zeros(len(samples)),
-        "A_eq": _sums(n_sets, problem.n_kernels, len(cost)),
+        # the weights of each simplex
+        "A_eq": hstack([kron(eye_array(n_sets), np.ones((1, problem.n_kernels))), csr_array((n_sets, len(rest)))]),
         "b_eq": np.ones(n_sets),
         "bounds": bounds,
         "options": {
@@ -124,12 +127,3 @@ def _constraints(problem: MarginProblem, samples: NDArray, rivals: NDArray, scal
     indices = np.hstack([*columns, np.full((len(samples), 1), n_weights), n_weights + 1 + samples[:, None]])
     pointers = np.arange(len(samples) + 1) * data.shape[1]
     return csr_array((data.ravel(), indices.ravel(), pointers), shape=(len(samples), n_weights + 1 + n))
-
-
-def _sums(n_sets: int, n_kernels: int, width: int) -> Any:
-    """Rows that add up the weights of each simplex."""
-    from scipy.sparse import csr_array
-
-    n_weights = n_sets * n_kernels
-    pointers = np.arange(n_sets + 1) * n_kernels
-    return csr_array((np.ones(n_weights), np.arange(n_weights), pointers), shape=(n_sets, width))

@@ -80,9 +80,7 @@ def _ascend(problem: ObscureProblem, weights: NDArray, alpha: NDArray, goal: flo
         total = 0.0
         for order in rows.blocks(rng.permutation(n)):
             kernel, slot = rows.load(order)
-            for repeat in range(
-                1 if rows.complete else 3
-            ):  # rows that had to be computed are worth more than one look
+            for repeat in range(1 if rows.complete else 3):  # rows that had to be computed are worth several looks
                 share = coordinate_sweep(
                     kernel, slot, diagonal, loss.labels, loss.cost, caps, order, threshold, alpha, scores, *scratch
                 )
