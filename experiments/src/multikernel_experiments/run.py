@@ -92,10 +92,10 @@ def reproduce(
 
 def _context(protocol: Protocol, archives: Archives, quick: bool) -> dict[str, Any]:
     """What all cells of a run depend on."""
-    from multikernel.io.versions import multikernel_version
+    from multikernel import __version__
 
     files = archives.require(protocol.name, protocol.files)
-    return {"protocol": protocol.name, "files": files, "version": multikernel_version(), "quick": quick}
+    return {"protocol": protocol.name, "files": files, "version": __version__, "quick": quick}
 
 
 def _empty(protocol: Protocol, archives: Archives, *, quick: bool, jobs: int, command: str) -> Results:

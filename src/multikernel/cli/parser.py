@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
-from multikernel.io.versions import multikernel_version
+from multikernel import __version__
 
 
 class UsageError(Exception):
@@ -227,7 +227,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"multikernel {multikernel_version()}")
+    parser.add_argument("--version", action="version", version=f"multikernel {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show a full traceback on errors")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, summary, usage, groups in COMMANDS:

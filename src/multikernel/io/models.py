@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,9 +17,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from multikernel import __version__
 from multikernel.io.encoding import Decoder, Encoder, ModelFileError, storable_classes
 from multikernel.io.files import DataError, atomic_write, open_archive, read_array
 from multikernel.io.state import check_state
+from multikernel.io.versions import all_versions
 
 __all__ = ["FORMAT", "ModelFileError", "load", "read_manifest", "save"]
 
@@ -73,7 +74,7 @@ def save(
         "magic": MAGIC,
         "format": FORMAT,
         "class": type(estimator).__name__,
-        "versions": _versions(),
+        "versions": all_versions(),
         "metadata": dict(metadata or {}),
         "model": model,
         "objects": encoder.objects,
@@ -156,20 +157,6 @@ def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
         ) from None
 
 
-def _versions() -> dict[str, str]:
-    """Versions that a reader may want to know."""
-    import sklearn
-
-    from multikernel.io.versions import multikernel_version
-
-    return {
-        "multikernel": multikernel_version(),
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def _array_name(k: int) -> str:
     return f"arrays/{k}.npy"
 
@@ -194,7 +181,7 @@ def _checked_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
         )
         raise ModelFileError(
             f"it has format {found}, written by multikernel {written_by}, but this version "
-            f"({_versions()['multikernel']}) reads format {FORMAT}: {advice}"
+            f"({__version__}) reads format {FORMAT}: {advice}"
         )
     return manifest
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
-from multikernel.io.versions import multikernel_version
+from multikernel import __version__
 
 _EMPTY = frozenset({"meta", "link", "line", "circle", "rect", "path", "polyline", "br"})
 # nothing may be fetched: styles are inline, and the only script is data that is not run
@@ -106,7 +106,7 @@ def whole_page(title: str, *body: Any, style: str = "") -> str:
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="generator", content=f"multikernel {multikernel_version()}"),
+        el("meta", name="generator", content=f"multikernel {__version__}"),
         el("title", title),
         el("link", rel="icon", href="data:,"),
         el("style", Html(common + style)),
