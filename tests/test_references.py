@@ -46,7 +46,7 @@ from multikernel.solvers.multilabel.level import label_level
 from multikernel.solvers.obscure.sdca import sdca
 from multikernel.solvers.svrg.svrg import svrg
 from multikernel.solvers.ufo import ufo
-from multikernel.solvers.vskl.newton import group_newton
+from multikernel.solvers.vskl import group_newton
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 MEMORY = 1 << 28

@@ -8,14 +8,12 @@ from numpy.testing import assert_allclose
 from references import conic_value, minmax_bracket, result_of, root
 
 from multikernel.gram import DenseStack
-from multikernel.problems.groups import Groups, parse_groups
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.problems.vskl import GroupPoint, VSKLProblem
+from multikernel.problems.vskl import GroupPoint, Groups, VSKLProblem, parse_groups
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.cutting_planes import level_method
-from multikernel.solvers.vskl.mirror_descent import mirror_descent, mirror_step
-from multikernel.solvers.vskl.newton import group_newton, second_derivatives
+from multikernel.solvers.vskl import group_newton, mirror_descent, mirror_step, second_derivatives
 from multikernel.svm import CSVM, LabelSVMs
 from multikernel.svm.binary import NuSVM
 

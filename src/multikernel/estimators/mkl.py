@@ -17,9 +17,8 @@ from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, parse_memory
 from multikernel.io.state import attributes
-from multikernel.problems.groups import parse_groups
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.problems.vskl import VSKLProblem
+from multikernel.problems.vskl import VSKLProblem, parse_groups
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.catalogue import PATIENCE, find_solver, solve_by_name

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from multikernel.estimators.base import NEGLIGIBLE, TrainingData
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
-from multikernel.problems.groups import parse_groups
+from multikernel.problems.vskl import parse_groups
 
 
 @dataclass(frozen=True)

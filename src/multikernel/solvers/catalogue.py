@@ -25,8 +25,7 @@ from multikernel.solvers.printed.svrg import svrg_paper
 from multikernel.solvers.printed.taylor_master import TaylorModel
 from multikernel.solvers.svrg.newton import smooth_newton
 from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
-from multikernel.solvers.vskl.mirror_descent import mirror_descent
-from multikernel.solvers.vskl.newton import group_newton
+from multikernel.solvers.vskl import group_newton, mirror_descent
 
 # Kernels beyond which a Newton step for p > 1, where all have a weight, costs more than it saves.
 MANY_KERNELS = 100

@@ -1,1 +1,0 @@
-"""Solvers of VSKL: kernels in groups."""
