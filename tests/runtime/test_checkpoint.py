@@ -29,13 +29,13 @@ from multikernel import (
 from multikernel.io.files import DataError, atomic_write
 from multikernel.kernels import RBF, Linear, Nystroem
 from multikernel.problems.certificate import Certificate
+from multikernel.problems.cskl import SelectionProblem
 from multikernel.problems.fisher import DenseSystem
 from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.run import Run
 from multikernel.solvers.common.score_table import ScoreTable
-from multikernel.solvers.cskl.exact import SelectionProblem
 from multikernel.svm.binary import CSVM
 
 

@@ -15,12 +15,13 @@ from sklearn.svm import SVC
 from multikernel import CSKLClassifier, CSKLClassifierCV, MKLClassifier, cskl_path
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
+from multikernel.problems.cskl import CappedProblem
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.catalogue import SOLVERS as TABLE
 from multikernel.solvers.catalogue import find_solver
-from multikernel.solvers.cskl.continuation import CappedProblem, continued
+from multikernel.solvers.cskl.continuation import continued
 from multikernel.solvers.mkl.simplemkl import central_weight, reduced_gradient
 from multikernel.solvers.printed.cskl_lp import worst_choice
 from multikernel.svm import CSVM, NuSVM

@@ -16,10 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from multikernel import CSKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
+from multikernel.problems.cskl import SelectionProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.cskl.branch_and_bound import Branching, Cuts
-from multikernel.solvers.cskl.exact import SelectionProblem, _Search, exact_selection
+from multikernel.solvers.cskl.exact import _Search, exact_selection
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
 

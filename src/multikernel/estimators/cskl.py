@@ -15,13 +15,14 @@ from multikernel.estimators.parameters import Restartable, Resumable, described,
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
 from multikernel.io.state import REAL, Maybe, anything, attributes
+from multikernel.problems.cskl import CappedProblem, SelectionProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import left
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import SEARCH_SHARE, Run, Solver
 from multikernel.solvers.catalogue import PATIENCE, find_solver
-from multikernel.solvers.cskl.continuation import CappedProblem, solve_capped
-from multikernel.solvers.cskl.exact import SelectionProblem, exact_selection
+from multikernel.solvers.cskl.continuation import solve_capped
+from multikernel.solvers.cskl.exact import exact_selection
 
 
 @described

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import CombinedKernel, WeightedSum
+from multikernel.problems.cskl import CappedProblem
 from multikernel.problems.minmax import ROUGH_FREE, MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import Monitor
@@ -22,24 +23,6 @@ Vector = NDArray[np.float64]
 FAR = 1.6
 # Steps without an SVM at most, and the share of the gap that each must leave at most to be followed by another.
 MOST_STEPS, FAST = 4, 0.5
-
-
-class CappedProblem(MinMaxProblem):
-    """``min J(g)`` over weights between 0 and 1 with a given sum t; what is known of J is handed from t to t."""
-
-    def __init__(self, stack, inner, weight_set: CappedSimplex, memory: int):
-        super().__init__(stack, inner, weight_set, memory)
-        self.t = weight_set.t
-
-    def take_over(self, earlier: MinMaxProblem) -> None:
-        """The kernel and the scores that ``earlier`` asked for last, of the same stack; it then has them no more."""
-        self.scores.take_over(earlier.scores)
-        self._kernel, earlier._kernel = earlier._kernel, None
-
-    def holds(self, weights: Vector) -> bool:
-        """Whether ``weights`` are in the set, to rounding."""
-        inside = bool((weights >= 0.0).all() and (weights <= 1.0).all())
-        return inside and abs(float(weights.sum()) - self.t) <= 1e-9 * self.t
 
 
 def solve_capped(

@@ -9,24 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.problems.minmax import MinMaxProblem
+from multikernel.problems.cskl import ROUGH, SelectionProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import OutOfTime, check, left, time_limit
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.cskl.branch_and_bound import Branching, Cut, Cuts
-from multikernel.svm.decomposition import WorkingSet
-from multikernel.svm.quadratic_program import DenseOperator
 
 Vector = NDArray[np.float64]
 
 # Rounds of swaps at most.
 MOST_ROUNDS = 10
-# Relative gap of the SVM at a choice as long as it is worse than the best: it is to be ruled out, not to be known.
-ROUGH = 1e-2
-# Steps of SMO for one sample where an SVM is solved roughly, and at least; the gap from which on that was not enough,
-# and the relative distance from a value of interest within which more is asked for.
-STEPS, LEAST_STEPS, LOOSE, NEAR = 1.5, 100, 0.3, 0.03
 # Share of the tolerance by which a choice must promise to be better to be looked at.
 SLACK = 0.5
 # Of the time that is left, what the relaxation may take.
@@ -36,77 +29,7 @@ WORK = 5_000_000
 # Bytes of alphas that a checkpoint may hold, so that a run that is resumed need not find them again.
 MOST_BYTES = 1 << 28
 KEPT = "members", "weights", "alphas", "pivots"
-# Bytes of scores that are computed in one pass over the kernels.
-AT_ONCE = 1 << 26
 NONE = np.zeros(0, dtype=np.intp)
-
-
-class SelectionProblem(MinMaxProblem):
-    """``min J(g)`` over g in {0, 1}^F with t ones; bounds on the relaxation, weights in [0, 1], hold for it too.
-
-    The set is a capped simplex with a whole number t.
-    """
-
-    def __init__(self, stack: Any, inner: Any, weight_set: CappedSimplex, memory: int):
-        super().__init__(stack, inner, weight_set, memory)
-        self.t = round(weight_set.t)
-
-    def start(self) -> tuple[NDArray, NDArray]:
-        """The first t kernels, and a feasible alpha."""
-        return np.where(np.arange(self.n_kernels) < self.t, 1.0, 0.0), self.inner.start()
-
-    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """The t largest weights, and a feasible alpha near the one given."""
-        return CappedSimplex(self.t).vertex(weights), self.inner.repair(alpha)
-
-    def relaxed(self) -> MinMaxProblem:
-        """The same with weights in [0, 1]."""
-        return MinMaxProblem(self.stack, self.inner, self.weight_set, self.memory)
-
-    @property
-    def shrinks(self) -> bool:
-        """Whether ``s·alpha`` is feasible for 0 ≤ s ≤ 1: so it is for C-SVMs, not for ν-SVMs."""
-        return all(svm.shrinks for svm in self.inner.svms)
-
-    def bound(self, constant: float, form: float) -> float:
-        """What a cut proves where its quadratic form is at most ``form``: a multiple of its alpha may prove more."""
-        if self.shrinks and form > constant:
-            return 0.5 * constant**2 / form
-        return constant - 0.5 * form
-
-    def cuts(self, alphas: NDArray) -> tuple[Vector, NDArray]:
-        """``linear`` and ``q`` of many alphas, shape (R,) and (R, F), with few passes over the kernels."""
-        constants = np.array([np.sum(self.inner.linear(alpha)) for alpha in alphas])
-        forms, n = np.empty((len(alphas), self.n_kernels)), len(self.stack)
-        step = max(1, AT_ONCE // (self.n_kernels * alphas[0].nbytes))
-        for first in range(0, len(alphas), step):
-            check()
-            part = alphas[first : first + step]
-            columns = np.moveaxis(part.reshape(len(part), n, -1), 0, 1).reshape(n, -1)
-            q = self.stack.quadratic_forms(columns).reshape(self.n_kernels, len(part), -1).sum(axis=2)
-            forms[first : first + step] = np.maximum(q, 0.0).T
-        return constants, forms
-
-    def solve_roughly(self, weights: Vector, warm: NDArray, value: float) -> tuple[float, NDArray]:
-        """Value and alpha of the inner problem to a few percent, better where it is about to be ``value``.
-
-        For one SVM in memory this is plain SMO from ``warm``: most branches and choices can be ruled out by any alpha
-        near the right one.
-        """
-        kernel = self.kernel(weights)
-        if np.ndim(warm) == 2 or not isinstance(kernel, np.ndarray):
-            return self.solve_inner(weights, warm, ROUGH)
-        box, operator = self.inner.problem, DenseOperator(kernel)
-        index = box.ordered(np.ones(len(warm), dtype=bool))
-        work = WorkingSet(operator, box, index, operator.matvec(warm) - box.p, warm)
-        work.smo(0.0, max(LEAST_STEPS, int(STEPS * len(warm))))
-        alpha, scores = np.empty(len(warm)), np.empty(len(warm))
-        alpha[index], scores[index] = work.b, work.g + box.p[index]
-        found = self.inner.certificate(scores, alpha)
-        near = found.dual < value and value - found.dual <= NEAR * abs(value)
-        if near or not found.relative_gap <= LOOSE:
-            return self.solve_inner(weights, alpha, 0.1 * ROUGH)
-        return found.dual, box.feasible(alpha)
 
 
 def exact_selection(
