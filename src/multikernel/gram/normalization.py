@@ -108,9 +108,9 @@ class Normalization:
             self.statistics_.append(statistics)
             stack = _applied(stack, statistics)
         if missing is not None:
-            every, columns = np.ones(stack.n_kernels, dtype=bool), mask_factors(missing)
-            self.statistics_.append({"step": np.array("mask"), "chosen": every, "columns": columns})
-            stack = stack.scaled(columns, columns)
+            mask = _mask(missing)
+            self.statistics_.append(mask)
+            stack = stack.scaled(mask["columns"], mask["columns"])
         return stack
 
     def apply(self, stack: GramStack, missing: NDArray[np.bool_] | None = None) -> GramStack:
@@ -147,8 +147,7 @@ class Normalization:
         fitted = []
         steps = [step for step in self.statistics_ if str(step["step"]) != "mask"]
         if missing is not None:
-            every = np.ones(stack.n_kernels, dtype=bool)
-            steps.append({"step": np.array("mask"), "chosen": every, "columns": mask_factors(missing)})
+            steps.append(_mask(missing))
         for step in steps:
             if str(step["step"]) == "mask":
                 columns = step["columns"]
@@ -212,6 +211,11 @@ def mask_factors(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
     """
     present = ~missing
     return present * np.sqrt(len(missing) / np.maximum(present.sum(axis=0), 1))
+
+
+def _mask(missing: NDArray[np.bool_]) -> Statistics:
+    every = np.ones(len(missing), dtype=bool)
+    return {"step": np.array("mask"), "chosen": every, "columns": mask_factors(missing)}
 
 
 def _shares(stack: GramStack, weight: NDArray | None) -> NDArray[np.float64]:
