@@ -91,7 +91,24 @@ class _SVM:
         return float(self.problem.p @ alpha)
 
     def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
-        """Primal and dual value at ``alpha``, with ``scores = K @ alpha``."""
+        """Primal value with the best bias, and dual value, at a feasible ``alpha`` with ``scores = K @ alpha``.
+
+        Where the scores of a C-SVM separate the classes, w scaled until its margin is one is a second primal point,
+        and the better of the two counts: for a very large C the first is spoilt by rounding. Given what scores may be
+        off by at most, the values hold for any such scores and whatever the rounding here.
+        """
+        squared_norm = self._squared_norm(scores, alpha, error)
+        primal = 0.5 * squared_norm + self.losses(scores, error)
+        dual = self._dual(squared_norm, scores, alpha, error)
+        margin = self.separation(scores, error)
+        if margin > 0.0:
+            separating = 0.5 * squared_norm / margin / margin
+            # on a kernel that is nearly constant both are rounding errors: no primal value lies below a dual one
+            primal = min(primal, separating) if separating >= (1.0 - 1e-9) * dual else primal
+        return Certificate(primal=primal, dual=dual)
+
+    def losses(self, scores: Vector, error: Vector | None = None) -> float:
+        """What samples lose, with the best bias, and what that may be off by."""
         raise NotImplementedError
 
     def _squared_norm(self, scores: Vector, alpha: Vector, error: Vector | None) -> float:
@@ -312,23 +329,6 @@ class CSVM(_SVM):
         # sample i starts or stops losing at bias = signs_i − scores_i, where the slope of the loss rises by C_i
         return weighted_quantile(self.signs - scores, self.upper, float(self.upper[self.signs > 0].sum()))
 
-    def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
-        """Primal value with the best bias, and dual value, at a feasible ``alpha`` with ``scores = K @ alpha``.
-
-        Where the scores separate the classes, w scaled until its margin is one is a second primal point, and
-        the better of the two counts: for a very large C the first is spoilt by rounding. Given what scores may be
-        off by at most, the values hold for any such scores and whatever the rounding here.
-        """
-        squared_norm = self._squared_norm(scores, alpha, error)
-        primal = 0.5 * squared_norm + self.losses(scores, error)
-        dual = self._dual(squared_norm, scores, alpha, error)
-        margin = self.separation(scores, error)
-        if margin > 0.0:
-            separating = 0.5 * squared_norm / margin / margin
-            # on a kernel that is nearly constant both are rounding errors: no primal value lies below a dual one
-            primal = min(primal, separating) if separating >= (1.0 - 1e-9) * dual else primal
-        return Certificate(primal=primal, dual=dual)
-
     def losses(self, scores: Vector, error: Vector | None = None) -> float:
         """``Σ C_i max(0, 1 − signs_i (scores_i + bias))`` with the best bias, and what it may be off by."""
         return self._losses(scores, 1.0, self.intercept(scores), error)
@@ -423,12 +423,6 @@ class NuSVM(_SVM):
         """The best bias for these scores."""
         above, below = self._margins(scores)
         return 0.5 * (below - above)
-
-    def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
-        """Primal value with the best ρ and bias, and dual value; parameters as for the C-SVM."""
-        squared_norm = self._squared_norm(scores, alpha, error)
-        primal = 0.5 * squared_norm + self.losses(scores, error)
-        return Certificate(primal, self._dual(squared_norm, scores, alpha, error))
 
     def losses(self, scores: Vector, error: Vector | None = None) -> float:
         """``Σ upper_i max(0, ρ − signs_i (scores_i + bias)) − νρ``, best ρ and bias, and what it may be off by."""

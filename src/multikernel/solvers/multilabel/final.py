@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import WeightedSum, combined_scores, one_kernel
-from multikernel.problems.certificate import Certificate
 from multikernel.problems.multilabel import LabelProblem, WorstLabelProblem
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Result
@@ -59,7 +58,7 @@ def _solved_again(problem: LabelProblem, result: Result, tol: float) -> Result:
     labels = np.arange(problem.n_labels)
     alpha = problem.solve_labels(result.weights, result.alpha, labels, np.full(len(labels), 0.1 * tol))
     found, intercept = problem.certificate(result.weights, alpha), problem.intercept(result.weights, alpha)
-    best = Certificate(found.primal, max(found.dual, result.certificate.dual))
+    best = replace(found, dual=max(found.dual, result.certificate.dual))
     converged = best.relative_gap <= tol
     return replace(result, alpha=alpha, intercept=intercept, certificate=best, converged=converged)
 
