@@ -26,9 +26,9 @@ from multikernel import datasets  # noqa: E402
 from multikernel.gram import DenseStack  # noqa: E402
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem  # noqa: E402
 from multikernel.runtime.monitor import Monitor  # noqa: E402
-from multikernel.solvers.common.score_table import ScoreTable  # noqa: E402
-from multikernel.solvers.obscure.obscure import obscure, pegasos  # noqa: E402
+from multikernel.solvers.obscure.obscure import ScoreTable, obscure  # noqa: E402
 from multikernel.solvers.obscure.sdca import sdca  # noqa: E402
+from multikernel.solvers.printed.pegasos import pegasos  # noqa: E402
 from multikernel.solvers.ufo import ufo  # noqa: E402
 
 GOALS = {1.05: 0.00658, 4 / 3: 0.00301}

@@ -14,7 +14,7 @@ from multikernel.gram.normalization import Normalization
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Linear, Polynomial
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.solvers.common.score_table import ScoreTable
+from multikernel.solvers.obscure.obscure import ScoreTable
 
 X, y = load_iris(return_X_y=True)
 BINARY_X, BINARY_y = make_classification(80, 6, n_informative=4, flip_y=0.1, random_state=0)

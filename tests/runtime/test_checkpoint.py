@@ -35,7 +35,7 @@ from multikernel.problems.svrg import SmoothProblem
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.run import Run
-from multikernel.solvers.common.score_table import ScoreTable
+from multikernel.solvers.obscure.obscure import ScoreTable
 from multikernel.svm.binary import CSVM
 
 

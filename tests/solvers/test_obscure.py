@@ -16,9 +16,9 @@ from multikernel.gram import DenseStack, LazyStack, LowRankStack
 from multikernel.kernels import KernelFamily, Linear
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem, group_norm, weight_norm
 from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.score_table import ScoreTable
-from multikernel.solvers.obscure.obscure import obscure, online_stage, pegasos
+from multikernel.solvers.obscure.obscure import ScoreTable, obscure, online_stage
 from multikernel.solvers.obscure.sdca import sdca
+from multikernel.solvers.printed.pegasos import pegasos
 from multikernel.solvers.ufo import ufo
 
 

@@ -13,8 +13,9 @@ from multikernel import ObscureClassifier, UFOMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF, KernelFamily, Linear
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.solvers.obscure.obscure import obscure, pegasos
+from multikernel.solvers.obscure.obscure import obscure
 from multikernel.solvers.obscure.sdca import sdca
+from multikernel.solvers.printed.pegasos import pegasos
 from multikernel.solvers.ufo import ufo
 
 ALL = [obscure, pegasos, ufo, sdca]

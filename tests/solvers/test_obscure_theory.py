@@ -9,8 +9,7 @@ from references import result_of
 
 from multikernel.gram import DenseStack
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.solvers.common.score_table import ScoreTable
-from multikernel.solvers.obscure.obscure import online_stage
+from multikernel.solvers.obscure.obscure import ScoreTable, online_stage
 from multikernel.solvers.obscure.sdca import sdca
 
 # -- what the theorems promise of kernels with k_j(x, x) <= 1 ----------------------------------------------------

@@ -14,7 +14,7 @@ from multikernel import UFOMKLClassifier
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.solvers.common.score_table import ScoreTable
+from multikernel.solvers.obscure.obscure import ScoreTable
 from multikernel.solvers.ufo import ufo, ufo_norm
 
 

@@ -10,8 +10,7 @@ from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.clock import late
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
-from multikernel.solvers.common.score_table import ScoreTable, Solution, generator
-from multikernel.solvers.obscure.obscure import as_columns, epochs_before, prove
+from multikernel.solvers.obscure.obscure import ScoreTable, Solution, as_columns, epochs_before, generator, prove
 
 # A warm start stands for this many epochs: later steps must not drown it, nor it them.
 EPOCHS_OF_A_START = 10

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack, KernelRows
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.solvers.common.score_table import ScoreTable
+from multikernel.solvers.obscure.obscure import ScoreTable
 
 EVICTION = ("oldest", "smallest")
 # What a model of a stream keeps: coefficients (s, M) and scores (F, M, s) of its support vectors, when they came,

@@ -14,8 +14,7 @@ from multikernel.problems.primal import PrimalProblem
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
-from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
-from multikernel.solvers.obscure.obscure import as_columns
+from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, as_columns, generator
 
 # Share of the duality gap that the inner problem may leave; sweeps of it before the weights move.
 SHARE_OF_GAP, MAX_SWEEPS = 0.3, 60

@@ -13,7 +13,7 @@ from multikernel.problems.svrg import SmoothProblem, as_matrix
 from multikernel.runtime.clock import OutOfTime, check, grace
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
-from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
+from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, generator
 from multikernel.solvers.svrg.epochs import Steps, largest_curvature
 from multikernel.solvers.svrg.iterate import Iterate
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.svrg import Matrix, SmoothProblem
 from multikernel.runtime.clock import check
-from multikernel.solvers.common.score_table import ENTRIES_AT_ONCE, generator
+from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, generator
 from multikernel.solvers.obscure.sdca import CombinedRows
 from multikernel.solvers.svrg.iterate import Direction, Iterate
 
