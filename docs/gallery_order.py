@@ -4,7 +4,9 @@ from __future__ import annotations
 
 ORDER = (
     "which_kernels_matter.py",
+    "pathways.py",
     "multi_omics.py",
+    "flights.py",
     "image_descriptors.py",
     "choosing_t.py",
     "regression.py",

@@ -38,7 +38,7 @@ def test_lines_that_are_no_gene_sets_are_named(tmp_path, text, message):
 
 def test_genes_without_a_column_and_small_sets_are_left_out_with_a_count():
     columns = ["TP53", "EGFR", "MYC"]
-    with pytest.warns(UserWarning, match="3 of 6 genes have no column and were left out, and so were 1 of 3 sets"):
+    with pytest.warns(UserWarning, match="3 of 6 genes, which have no column; 1 of 3 sets"):
         kernels = kernel_grid(SETS, ["rbf"], ["mean"], columns=columns, min_size=2)
     assert [kernel.label for kernel in kernels] == ["rbf(mean) on cycle", "rbf(mean) on growth"]
     assert [list(kernel.columns) for kernel in kernels] == [[2, 0], [1, 2]]

@@ -94,7 +94,7 @@ class WeightStabilityDisplay(_Display):
 
     def plot(self, ax: Any = None) -> WeightStabilityDisplay:
         """Draw; returns the display."""
-        ax = self._begin(ax, "share of the weights: median and interval; right: how often selected")
+        ax = self._begin(ax, "share of the weights; right: how often selected")
         median = np.median(self.result.weights, axis=0)
         order = np.lexsort((median, self.result.frequencies))[-(self.max_kernels or len(median)) :]
         rows, intervals = np.arange(len(order)), self.result.intervals[order]

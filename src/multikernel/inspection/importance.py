@@ -71,10 +71,6 @@ def view_importance(
         Holm's correction for the number of views, and ``p_values_uncorrected``; ``names`` of the views; the score
         ``baseline``, (n_repeats,) for "refit".
 
-    References
-    ----------
-    .. [NB03] Nadeau & Bengio, "Inference for the generalization error", Machine Learning 52, 2003.
-
     Examples
     --------
     >>> import numpy as np

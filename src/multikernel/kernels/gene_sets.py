@@ -79,8 +79,8 @@ def sets_in_columns(sets: Mapping[str, Iterable[str]], columns: Any, min_size: i
         )
     if absent or len(kept) < len(found):
         warn_user(
-            f"gene sets: {len(absent)} of {len(wanted)} genes have no column and were left out, and so were "
-            f"{len(found) - len(kept)} of {len(found)} sets with fewer than {max(min_size, 1)} genes.",
+            f"left out of the gene sets: {len(absent)} of {len(wanted)} genes, which have no column; "
+            f"{len(found) - len(kept)} of {len(found)} sets, with fewer than {max(min_size, 1)} genes.",
             UserWarning,
         )
     return kept
