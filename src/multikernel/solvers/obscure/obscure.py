@@ -1,4 +1,4 @@
-"""OBSCURE: an online stage, then proximal projected sub-gradient descent [OJC10]; the score table that both step on."""
+"""OBSCURE: an online stage, then proximal projected sub-gradient descent [OJC10]; the score table of both."""
 
 from __future__ import annotations
 
