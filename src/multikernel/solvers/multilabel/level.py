@@ -1,4 +1,4 @@
-"""Cuts of many labels, and the level method on them with one SVM a cut."""
+"""Cuts of many labels, and the level method on them with one SVM per cut."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from multikernel.solvers.common.newton import InnerTolerance, Start
 
 Vector = NDArray[np.float64]
 
+# Level of the next points: 0 is the lower bound, 1 the upper bound.
+LEVEL = 0.5
 # Cuts kept beside the ones that count; SVMs of a point that seems good before all labels are looked at there.
 MOST_CUTS, TRIALS = 500, 3
 # Relative gap of the SVMs in the first pass over the labels.
@@ -78,9 +80,7 @@ def without_smallest(weights: Vector, share: float) -> Vector:
     return kept / kept.sum()
 
 
-def label_level(
-    problem: WorstLabelProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, level: float = 0.5
-) -> None:
+def label_level(problem: WorstLabelProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
     """The level method for the worst label: a cut costs one label's SVM, not those of all [XJKL09].
 
     Every cut of every label bounds the objective from below. The next weights are the nearest to the last at which no
@@ -89,10 +89,10 @@ def label_level(
     to be the objective. Only once that is close to the lower bound are all labels looked at that can be the worst:
     this may add cuts of others, and the search goes on.
 
-    ``level`` is between 0, the lower bound, and 1, the upper bound; ``max_iter`` is the largest number of points.
+    ``max_iter`` is the largest number of points.
     """
     weights, alpha = problem.start() if start is None else start
-    search = _Search(problem, monitor, weights, alpha, level)
+    search = _Search(problem, monitor, weights, alpha)
     try:
         _points(search, max_iter)
     except OutOfTime as end:
@@ -125,8 +125,8 @@ def _points(search: _Search, max_iter: int) -> None:
 class _Search:
     """State of the level method: cuts, the last weights, and the best weights with what is hoped of them."""
 
-    def __init__(self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, alpha: NDArray, level: float):
-        self.problem, self.monitor, self.level = problem, monitor, level
+    def __init__(self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, alpha: NDArray):
+        self.problem, self.monitor = problem, monitor
         self.weights, self.alpha = weights, np.array(alpha)
         self.best, self.hoped = weights, np.inf
         self.cuts, self.tol, self.svms = LabelCuts(problem.n_kernels), InnerTolerance(monitor), 0
@@ -201,7 +201,7 @@ class _Search:
 
     def move(self) -> bool:
         """Go to the level set, and add a cut there; False if the weights did not change."""
-        goal = self.monitor.bound + self.level * (self.hoped - self.monitor.bound)
+        goal = self.monitor.bound + LEVEL * (self.hoped - self.monitor.bound)
         moved = without_smallest(self.cuts.project(self.weights, goal), TRIMMED * min(self._gap(), 1.0))
         changed = float(np.abs(moved - self.weights).max()) > 1e-14
         self.weights = moved

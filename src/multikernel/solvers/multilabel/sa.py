@@ -57,8 +57,6 @@ class MovingKernel:
 
 def smoothed(gamma: Vector, delta: float) -> Vector:
     """What labels are sampled from: ``(1 − δ) γ + δ / M`` [BJJ10, sect. 2.1]."""
-    if not 0.0 <= delta <= 1.0:
-        raise ValueError(f"delta={delta!r} must be between 0 and 1: it is the share of labels sampled uniformly.")
     return (1.0 - delta) * gamma + delta / len(gamma)
 
 
@@ -174,7 +172,6 @@ def label_sa(
     max_iter: int = 5000,
     eta: float | None = None,
     delta: float = DELTA,
-    refresh: float = REFRESH,
     stop: str = "gap",
     random_state: Any = None,
 ) -> None:
@@ -191,15 +188,13 @@ def label_sa(
 
     ``max_iter`` is the largest number of SVMs, those of the judged averages not counted; ``eta`` a constant step of
     both variables, as in the paper; ``delta`` the share of labels sampled uniformly, from 0, at which a label may
-    never be seen, to 1; ``refresh`` is that of :class:`MovingKernel`.
+    never be seen, to 1.
     """
-    if stop not in ("gap", "change"):
-        raise ValueError(f'stop={stop!r} is not known: use "gap", or "change" for the rule of the paper.')
     weights, alpha = problem.start() if start is None else start
     alpha, rng = np.array(alpha), check_random_state(random_state)
     walk = Walk(problem, monitor, weights, step=eta, boldness=CAUTION)
     p, gamma, mean, before = walk.p, walk.gamma, walk.mean, np.array(walk.mean)
-    kernel, tol = MovingKernel(problem, refresh), InnerTolerance(monitor)
+    kernel, tol = MovingKernel(problem, REFRESH), InnerTolerance(monitor)
     checks = check_times(problem.n_labels, max_iter) if stop == "gap" else iter([max_iter, max_iter + 1])
     due = next(t for t in checks if t > walk.done)
     for t in range(walk.done + 1, max_iter + 1):
@@ -233,8 +228,6 @@ def label_sa_vr(
     start: Start = None,
     *,
     max_iter: int = 5000,
-    delta: float = DELTA,
-    refresh: float = REFRESH,
     random_state: Any = None,
 ) -> None:
     """Stochastic mirror descent with a memory of every label's last cut, which takes most of the noise away.
@@ -249,7 +242,7 @@ def label_sa_vr(
     rng = check_random_state(random_state)
     walk = Walk(problem, monitor, weights)
     p, gamma, mean = walk.p, walk.gamma, walk.mean
-    kernel, tol, cuts = MovingKernel(problem, refresh), InnerTolerance(monitor), LabelCuts(problem.n_kernels)
+    kernel, tol, cuts = MovingKernel(problem, REFRESH), InnerTolerance(monitor), LabelCuts(problem.n_kernels)
     # 1. a pass over all labels fills the table, unless there was one before the run was resumed
     labels = np.arange(problem.n_labels)
     if not walk.done:
@@ -261,7 +254,7 @@ def label_sa_vr(
     due, glance = next(t for t in checks if t > walk.done), 10
     for t in range(walk.done + 1, max_iter + 1):
         # 2. a label, and its SVM on the current kernel
-        chances = smoothed(gamma.point, delta)
+        chances = smoothed(gamma.point, DELTA)
         j = int(rng.choice(problem.n_labels, p=chances))
         alpha[:, j], linear, forms = problem.solve_label(j, kernel.at(p.point), alpha[:, j], tol.value)
         cuts.add_of(j, linear, forms)

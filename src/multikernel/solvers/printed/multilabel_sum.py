@@ -12,14 +12,11 @@ from multikernel.solvers.common.newton import InnerTolerance, Start
 FIRST_MOVE = 0.2
 
 
-def subgradient(
-    problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, eta: float | None = None
-) -> None:
+def subgradient(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
     """Projected steps against the gradient ``−½ q(alpha)``, every label's SVM solved in each [BJJ10, sect. 2].
 
     It is what the paper compares with, and is here for that: other solvers of the same problem need far fewer SVMs.
-
-    Step t moves the weights by ``0.2 / sqrt(t)`` before they are projected, unless there is a constant step ``eta``.
+    Step t moves the weights by ``0.2 / sqrt(t)`` before they are projected.
     """
     weights, alpha = problem.start() if start is None else start
     tol = InnerTolerance(monitor)
@@ -32,7 +29,6 @@ def subgradient(
         # 2. a step, and back into the set
         q = problem.quadratic_forms(alpha)
         descent = q - q.mean()  # on a simplex the mean does nothing but lengthen the gradient
-        length = float(np.linalg.norm(descent))
-        step = 0.5 * eta if eta is not None else FIRST_MOVE / (np.sqrt(t) * max(length, 1e-300))
+        step = FIRST_MOVE / (np.sqrt(t) * max(float(np.linalg.norm(descent)), 1e-300))
         weights = problem.weight_set.project(weights + step * descent)
         weights = weights / weights.sum() if weights.sum() > 0.0 else problem.weight_set.start(problem.n_kernels)
