@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack, Indices, format_bytes, same_indices
+from multikernel.runtime.clock import check
 
 # Bytes of kernel rows that are held for compiled loops when not all of them fit.
 LOADED_BYTES = 1 << 28
@@ -68,23 +70,39 @@ class RowCache:
 class KernelRows(RowCache):
     """Rows of a square stack for compiled loops: all where they are in memory or fit, else those last loaded.
 
-    ``memory`` is what a copy of the whole stack, or the rows that are here, may take; ``complete`` says which it is.
+    With ``weights`` rows of the one kernel ``Σ_j weights_j K_j``, of which ``whole`` is all, if it fits. ``memory``
+    is what a copy of the whole stack, or the rows that are here, may take; ``complete`` says whether all are here.
     """
 
-    def __init__(self, stack: GramStack, memory: int):
-        self.stack = stack
-        whole = stack.whole()
-        if whole is None and stack.stored and stack.nbytes <= memory // 2:
-            whole = stack.to_array()
+    def __init__(self, stack: GramStack, memory: int, weights: NDArray | None = None, whole: NDArray | None = None):
+        self.stack, self.weights = stack, weights
+        if weights is None:
+            fits = stack.stored and stack.nbytes <= memory // 2
+            whole = stack.to_array() if stack.whole() is None and fits else stack.whole()
         self.complete = whole is not None
         if whole is not None:
             self.rows, self.slot, self.capacity = whole, np.arange(len(stack)), len(stack)
         else:
-            super().__init__(stack.shape, stack.dtype, min(memory // 4, LOADED_BYTES), fewest=1)
+            n_kernels = stack.n_kernels if weights is None else 1
+            super().__init__((*stack.shape[:2], n_kernels), stack.dtype, min(memory // 4, LOADED_BYTES), fewest=1)
 
     def load(self, samples: Indices) -> None:
         """Compute rows, at most ``capacity`` of them; those that came first make room."""
-        self.store(samples, self.stack.rows(samples))
+        if self.weights is None:
+            self.store(samples, self.stack.rows(samples))
+        else:
+            self.store(samples, self.stack.take(rows=samples).combine(self.weights)[None])
+
+    def parts(self, order: Indices, n_entries: int) -> Iterator[Indices]:
+        """Cut an order of samples into parts of that many entries at most, whose rows are here; until time is up."""
+        n_kernels, _, n_columns = self.rows.shape
+        size = max(1, min(self.capacity, n_entries // (n_kernels * n_columns)))
+        for start in range(0, len(order), size):
+            check()
+            part = order[start : start + size]
+            if not self.complete:
+                self.load(np.unique(part))
+            yield part
 
 
 class LazyStack(GramStack):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multikernel.gram import GramStack
+from multikernel.gram import GramStack, KernelRows
 from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import UNIT, Rounding, largest_scores
 from multikernel.problems.weight_sets import LpBall, lp_norm, nearest
@@ -61,6 +61,11 @@ class PrimalProblem:
     def fits_combined(self) -> bool:
         """Whether a matrix (n, n) takes at most a quarter of the memory."""
         return len(self.stack) ** 2 * 8 <= self.memory // 4
+
+    def rows(self, weights: NDArray) -> KernelRows:
+        """Rows of ``Σ_j weights_j K_j`` for compiled loops: all of them where they fit."""
+        whole = self.kernel(weights)[None] if self.fits_combined else None
+        return KernelRows(self.stack, self.memory, weights, whole)
 
     def kernel(self, weights: NDArray) -> Matrix:
         """``Σ_j weights_j K_j``, shape (n, n); the last one is kept."""

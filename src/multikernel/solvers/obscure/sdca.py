@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ from numpy.typing import NDArray
 
 from multikernel.problems.extrapolation import extrapolated_move
 from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-from multikernel.problems.primal import PrimalProblem
-from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
 from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, as_columns, generator
@@ -22,8 +20,6 @@ SHARE_OF_GAP, MAX_SWEEPS = 0.3, 60
 OVERSHOOT, MEMORY, LONGEST = 1.5, 6, np.log(1e4)
 # Sweeps after which to go on in their direction.
 SWEEPS_TO_EXTRAPOLATE = 10
-# Bytes of rows of the combined kernel that are held at a time where the whole does not fit.
-BLOCK_BYTES = 1 << 28
 
 
 def sdca(
@@ -69,7 +65,8 @@ def _ascend(problem: ObscureProblem, weights: NDArray, alpha: NDArray, goal: flo
     from multikernel.compiled.crammer_singer import coordinate_sweep
 
     loss, n = problem.loss, len(problem.loss)
-    rows = CombinedRows(problem, weights)
+    rows = problem.rows(weights)
+    kernel, slot = rows.rows[0], rows.slot
     scores = np.ascontiguousarray(problem.scores(weights, alpha).T) if alpha.any() else np.zeros(alpha.shape[::-1])
     diagonal = weights @ problem.stack.diagonal()
     caps = loss.importance / problem.lam
@@ -77,8 +74,7 @@ def _ascend(problem: ObscureProblem, weights: NDArray, alpha: NDArray, goal: flo
     earlier, scratch = (alpha.copy(), scores.copy()), np.empty((2, loss.n_classes))
     for sweep in range(1, MAX_SWEEPS + 1):
         total = 0.0
-        for order in rows.blocks(rng.permutation(n)):
-            kernel, slot = rows.load(order)
+        for order in rows.parts(rng.permutation(n), ENTRIES_AT_ONCE):
             for repeat in range(1 if rows.complete else 3):  # rows that had to be computed are worth several looks
                 share = coordinate_sweep(
                     kernel, slot, diagonal, loss.labels, loss.cost, caps, order, threshold, alpha, scores, *scratch
@@ -126,32 +122,3 @@ def _extrapolate(
     step = min(best_step(direction, of_scores), 1.0)
     alpha += step * direction
     scores += step * of_scores
-
-
-class CombinedRows:
-    """Rows of ``K(d)``: the whole matrix where it fits, else a block of rows at a time."""
-
-    def __init__(self, problem: PrimalProblem, weights: NDArray):
-        self.stack, self.weights = problem.stack, weights
-        n = len(self.stack)
-        size = n * self.stack.dtype.itemsize
-        self.complete = problem.fits_combined
-        self._slot = np.arange(n) if self.complete else np.full(n, -1, dtype=np.int64)
-        self._capacity = n if self.complete else int(np.clip(min(problem.memory // 4, BLOCK_BYTES) // size, 1, n))
-        self._rows = problem.kernel(weights) if self.complete else np.empty((0, n), dtype=self.stack.dtype)
-
-    def blocks(self, order: NDArray) -> Iterator[NDArray]:
-        """Cut an order of the samples into parts whose rows fit, and that do not take long; until time is up."""
-        size = max(1, min(self._capacity, ENTRIES_AT_ONCE // len(self.stack)))
-        for start in range(0, len(order), size):
-            check()
-            yield order[start : start + size]
-
-    def load(self, samples: NDArray) -> tuple[NDArray, NDArray]:
-        """Rows (b, n) with those of ``samples`` among them, and the place of each sample's row (n,)."""
-        if not self.complete:
-            samples = np.sort(samples)
-            self._rows = self.stack.take(rows=samples).combine(self.weights)
-            self._slot[:] = -1
-            self._slot[samples] = np.arange(len(samples))
-        return self._rows, self._slot

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from multikernel.gram import KernelRows
 from multikernel.problems.svrg import SmoothProblem, as_matrix
-from multikernel.runtime.clock import OutOfTime, check, grace
+from multikernel.runtime.clock import OutOfTime, grace
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
 from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, generator
@@ -143,15 +143,9 @@ class BlockSteps:
 
         state, rows = self.state, self._rows
         self.problem.passes += len(order) / len(self.problem.loss)
-        size = max(1, ENTRIES_AT_ONCE // state.coef.size)
-        if not rows.complete:
-            size = min(size, rows.capacity)
-        for start in range(0, len(order), size):
-            check()
-            part = order[start : start + size]
-            if not rows.complete:
-                rows.load(np.unique(part))
-            kernel_steps(rows.rows, rows.slot, part, first + start, *state.arguments, *self._tables, *state.state)
+        for part in rows.parts(order, ENTRIES_AT_ONCE // state.coef.shape[2]):
+            kernel_steps(rows.rows, rows.slot, part, first, *state.arguments, *self._tables, *state.state)
+            first += len(part)
 
 
 def _share_alpha(problem: SmoothProblem, monitor: Monitor) -> None:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from multikernel.problems.svrg import Matrix, SmoothProblem
 from multikernel.runtime.clock import check
 from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, generator
-from multikernel.solvers.obscure.sdca import CombinedRows
 from multikernel.solvers.svrg.iterate import Direction, Iterate
 
 # How step sizes change after an epoch that lowered the objective, and after one that did not.
@@ -45,12 +44,11 @@ class Epochs:
     def _on_kernels(self, point: Iterate, state: Steps, image: Matrix, order: NDArray[np.int64]) -> Direction:
         from multikernel.compiled.svrg import kernel_steps
 
-        rows = CombinedRows(self.problem, point.weights)
+        rows = self.problem.rows(point.weights)
         table, image_table = (np.array(part.T[None], order="C") for part in (point.scores, image))
         done = 0
-        for part in rows.blocks(order):
-            kernel, slot = rows.load(part)
-            kernel_steps(kernel[None], slot, part, done, *state.arguments, image_table, table, *state.state)
+        for part in rows.parts(order, ENTRIES_AT_ONCE):
+            kernel_steps(rows.rows, rows.slot, part, done, *state.arguments, image_table, table, *state.state)
             done += len(part)
         return state.blocks()[0], state.scale[0] * table[0].T + state.drift[0] * image
 
