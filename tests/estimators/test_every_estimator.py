@@ -168,6 +168,25 @@ def test_every_classifier_has_probabilities_that_fit_its_scores(name, tmp_path):
         assert_array_equal(copy.predict_proba(X[test]), probabilities)
 
 
+def test_the_fitted_kernel_is_that_of_the_scores(name):
+    model = fitted(name)
+    if isinstance(model, (mk.LPBetaClassifier, mk.CGBoostClassifier)) or model.weights_.ndim == 2:
+        assert not hasattr(model, "kernel_")
+        assert isinstance(model, mk.MKFDAClassifier) or not hasattr(model, "transform")
+        return
+    K = model.kernel_(X[::3], X[model.support_])
+    if model._n_features_out == len(model.dual_coef_):  # transform is another: projections
+        assert_allclose(model.transform(X[::3]), K @ model.dual_coef_.T, atol=1e-8)
+        return
+    assert_allclose(model.transform(X[::3]), K, atol=1e-10 * np.abs(K).max())
+    tasks = K @ model.dual_coef_.T + model.intercept_
+    assert_allclose(model._task_scores(X[::3]), tasks, atol=1e-8 * np.abs(tasks).max())
+    whole = fitted(name, keep="all")
+    assert_array_equal(scores(whole, X), scores(model, X))
+    assert whole.transform(X[::3]).shape == (50, 150)
+    assert_array_equal(whole.transform(X[::3])[:, whole.support_], model.transform(X[::3]))
+
+
 def test_clones_pickles_and_model_files_predict_the_same(name, tmp_path):
     model = fitted(name)
     assert_array_equal(scores(fitted(name), X), scores(model, X))

@@ -11,11 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from multikernel.estimators.inputs import KernelInput, digest, refuse_masked
 from multikernel.estimators.parameters import Restartable, estimator
-from multikernel.estimators.sklearn_bases import BaseEstimator, CallbackSupport, with_callbacks
+from multikernel.estimators.sklearn_bases import (
+    BaseEstimator,
+    CallbackSupport,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    with_callbacks,
+)
 from multikernel.gram import Combination, GramStack, WeightedSum, combined_scores
 from multikernel.io.state import attributes, either, positions, reals
 from multikernel.kernels.columns import is_annotated
@@ -49,7 +56,7 @@ class TrainingData:
 
 
 @estimator
-class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
+class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport, BaseEstimator):
     """Base class: scores that are linear in combined kernels, found by solving one or several problems.
 
     A subclass says what its problems are (``_problems``), what solves one (``_solver``), and how the kernels are
@@ -81,6 +88,8 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         √(F / kernels present).
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB"; kernels that exceed it are computed on the fly.
+    keep : {"support", "all"}
+        Training rows that the model keeps: those with a coefficient, or all, for ``transform`` to compare with.
     random_state : int, RandomState or None
         Seed of what is drawn at random. Deterministic methods accept it too, so that code can treat all alike.
     n_jobs : int, optional
@@ -123,6 +132,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
     max_iter: int = 1000
     max_time: float | None = None
     memory: Any = None
+    keep: str = "support"
     random_state: Any = None
     n_jobs: int | None = None
     verbose: Any = False
@@ -139,6 +149,12 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         intercept_=reals("tasks"),
         weights_=either(reals("kernels"), reals("tasks", "kernels")),
     )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if not hasattr(self, "transform"):
+            tags.transformer_tags = None
+        return tags
 
     def _sizes(self) -> dict[str, int]:
         return {**super()._sizes(), "tasks": 1}
@@ -267,6 +283,7 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         self._require("tol", self.tol > 0, "must be positive: it is a relative duality gap, such as 1e-3.")
         self._require("max_iter", self.max_iter >= 1, "must be at least 1.")
         self._check_max_time()
+        self._check_choice("keep", ("support", "all"))
         known = self.callback is None or callable(self.callback)
         self._require("callback", known, "must be a function that takes a row of the history, or None.")
 
@@ -346,6 +363,55 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
             return np.einsum("tf,fmt->mt", self.weights_, stack.apply(self.dual_coef_.T)) + self.intercept_
         return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
 
+    def transform(self, X: Any) -> NDArray[np.floating]:
+        """The combined kernel between new samples and training samples: those ``support_``, or all.
+
+        Parameters
+        ----------
+        X : as for ``predict``
+
+        Returns
+        -------
+        K : ndarray of shape (m, n_support), or (m, n) with ``keep="all"``
+        """
+        check_is_fitted(self)
+        return self._combined(self._stack_of_kept(X) if self._keeps_all() else self._test_stack(X))
+
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of ``transform``."""
+        return self._n_train if self._keeps_all() else len(self.support_)
+
+    def _keeps_all(self) -> bool:
+        return self.keep == "all" and self._columns is None
+
+    @property
+    def kernel_(self) -> FittedKernel:
+        """The combined kernel as a function of two tables, where it is defined; see :class:`FittedKernel`."""
+        check_is_fitted(self)
+        self._has_one_kernel()
+        if self._X is None:
+            raise AttributeError(
+                "kernel_ needs features: of precomputed kernels the model knows the weights, weights_, and "
+                "transform(X) combines those in X."
+            )
+        if self._clipped:
+            raise AttributeError('psd="clip" changes kernels between training samples only: use transform.')
+        return FittedKernel(self)
+
+    def _has_one_kernel(self) -> bool:
+        """Whether all tasks have the same kernel; an error if they have not, for ``transform`` and ``kernel_``."""
+        if hasattr(self, "weights_"):
+            several = self.weights_.ndim == 2
+        else:
+            several = self._own_weights and getattr(self, "weights", "per-class") == "per-class"
+        if several:
+            raise AttributeError("there is no one kernel: each task has its own, with a row of weights_.")
+        return True
+
+    def _combined(self, stack: GramStack) -> NDArray[np.floating]:
+        return self._combination(self.weights_).combine(stack)
+
     def kernel_contributions(self, X: Any) -> NDArray[np.float64]:
         """What each kernel adds to each decision or prediction, shape (m, F), or (m, F, T) for T > 1 tasks.
 
@@ -361,6 +427,40 @@ class KernelMachine(KernelInput, CallbackSupport, BaseEstimator):
         shares = self._test_stack(X).apply(self.dual_coef_.T)
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_.T[:, None, :]
         return np.moveaxis(weights * shares, 0, 1)
+
+
+# after the class is made: set_output wraps plain methods only
+for method in ("transform", "fit_transform"):
+    available = available_if(lambda self: self._has_one_kernel())
+    setattr(KernelMachine, method, available(getattr(KernelMachine, method)))
+
+
+@dataclass(frozen=True)
+class FittedKernel:
+    """The kernel that a model has learnt, such as Σ_j weights_j K_j, with the normalisation of its training kernels.
+
+    Parameters
+    ----------
+    model : fitted estimator
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> from multikernel import MKLClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> kernel = MKLClassifier().fit(X, y).kernel_
+    >>> kernel(X[:5], X[:3]).shape
+    (5, 3)
+    >>> SVC(kernel=kernel).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    model: Any
+
+    def __call__(self, X: Any, Z: Any = None) -> NDArray[np.floating]:
+        """Values between the samples of two tables (by default of one), shape (len(X), len(Z))."""
+        return self.model._combined(self.model._stack_between(X, X if Z is None else Z))
 
 
 def finite(scores: NDArray[np.float64]) -> NDArray[np.float64]:

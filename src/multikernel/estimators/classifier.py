@@ -298,6 +298,9 @@ class ExpansionClassifier(KernelClassifier):
 
     _state = attributes(dual_coef_=reals("kernels", "tasks", "support"))
 
+    def _has_one_kernel(self) -> bool:
+        raise AttributeError("there is no one kernel: each has coefficients of its own, in dual_coef_.")
+
     @abstractmethod
     def _factors(self) -> Array:
         """v, shape (F, T)."""

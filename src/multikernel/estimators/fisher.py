@@ -20,7 +20,6 @@ from multikernel.estimators.classifier import KernelClassifier
 from multikernel.estimators.cross_validation import CrossValidated, KnownScores, cut_fold, folds_of
 from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.sklearn_bases import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from multikernel.gram import GramStack, combined_scores, parse_memory
 from multikernel.io.state import REAL, attributes, reals
 from multikernel.problems.fisher import FisherProblem, class_scores, fisher_system, fisher_targets
@@ -40,7 +39,7 @@ PAPER_REGS = tuple(10.0**k for k in range(-8, 2))
 
 
 @estimator
-class FisherClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier):
+class FisherClassifier(KernelClassifier):
     """Base class: discriminants on the combined kernel, and the nearest centroid in their space.
 
     A subclass says which p and λ to use (``_setting``). The solver is described here and declared by subclasses.

@@ -15,7 +15,7 @@ from multikernel.estimators.base import KernelMachine, TrainingData, per_problem
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
-from multikernel.gram import combined_scores, parse_memory
+from multikernel.gram import GramStack, combined_scores, parse_memory
 from multikernel.io.state import attributes
 from multikernel.kernels import RBF, Kernel, default_kernels
 from multikernel.problems.gmkl import AtParameters, GeneralizedProblem, as_rule, prepared
@@ -141,5 +141,9 @@ class GMKLClassifier(Restartable, TaskWeightsClassifier):
             for d, alpha in zip(self.weights_, self.dual_coef_)
         ]
         return np.column_stack(columns) + self.intercept_
+
+    def _combined(self, stack: GramStack) -> NDArray[np.floating]:
+        rule = as_rule(self.combination)
+        return AtParameters(rule, self.weights_).combine(prepared(rule, stack))
 
     kernel_contributions = available_if(lambda self: self._combines_by("sum"))(KernelMachine.kernel_contributions)

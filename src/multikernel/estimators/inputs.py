@@ -9,7 +9,7 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse, vstack
 from sklearn.utils.validation import validate_data
 
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
@@ -53,6 +53,7 @@ class KernelInput:
     psd: str
     missing: str
     memory: Any
+    keep: str
     checkpoint: Any = None  # for estimators without the parameter
     _family: Any
     _X: Any
@@ -303,7 +304,7 @@ class KernelInput:
         """Drop everything that prediction does not need, given the rows that carry a coefficient."""
         self.__dict__.pop("_missing", None)
         self._n_train = self.n_features_in_ if self._X is None else self._X.shape[0]
-        whole = self._normalization.needs_all_columns or bool(self._clipped)
+        whole = self._normalization.needs_all_columns or bool(self._clipped) or self.keep == "all"
         self._columns = None if whole else support
         if self._X is not None:
             # a copy in any case: what users do to their data later must not change the model
@@ -316,21 +317,39 @@ class KernelInput:
 
     def _test_stack(self, X: Any) -> GramStack:
         """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
-        if is_annotated(X):
-            X, _ = annotated_table(X)
-        refuse_masked(X, "X")
+        stack = self._stack_of_kept(X)
+        return stack if self._columns is not None else stack.take(columns=self._support)
+
+    def _stack_of_kept(self, X: Any) -> GramStack:
+        """Stack of new samples against the training rows that were kept."""
         missing = None
         if self._X is not None:
-            _refuse_containers(X)
-            X = validate_data(self, X, reset=False, **validation(X))
-            missing = self._find_missing(X)
-            stack = family_stack(self._family, filled(X, self._X), self._X, memory=self.memory)
+            X, missing = self._new_table(X)
+            stack = family_stack(self._family, X, self._X, memory=self.memory)
         else:
             stack, missing = self._test_stack_of_pairs(X)
             if self._columns is not None:
                 stack = stack.take(columns=self._columns)
-        stack = self._normalization.apply(apply_clip(stack, self._clipped), missing)
-        return stack if self._columns is not None else stack.take(columns=self._support)
+        return self._normalization.apply(apply_clip(stack, self._clipped), missing)
+
+    def _new_table(self, X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+        """New samples, checked, without holes; and which of them lack which kernel."""
+        if is_annotated(X):
+            X, _ = annotated_table(X)
+        refuse_masked(X, "X")
+        _refuse_containers(X)
+        X = validate_data(self, X, reset=False, **validation(X))
+        return filled(X, self._X), self._find_missing(X)
+
+    def _stack_between(self, X: Any, Z: Any) -> GramStack:
+        """Stack of new samples X against new samples Z, normalised as the training samples were."""
+        (X, missing), (Z, gone) = self._new_table(X), self._new_table(Z)
+        training, normalization = self._X, self._normalization
+        if not normalization.needs_all_columns:  # no training sample is needed
+            training, normalization = training[:0], normalization.take_columns(np.zeros(0, dtype=np.intp))
+        normalization = normalization.extended(LazyStack(self._family, Z, training, memory=0, dtype=X.dtype), gone)
+        stack = family_stack(self._family, X, stacked(training, Z), memory=self.memory)
+        return normalization.apply(stack, missing).take(columns=np.arange(training.shape[0], stack.shape[1]))
 
     def _stack_of_all(self, X: Any) -> GramStack:
         """Stack of new samples against all training samples, of a model that is validated and not yet stored."""
@@ -339,6 +358,7 @@ class KernelInput:
         return self._test_stack(X)
 
     def _test_stack_of_pairs(self, X: Any) -> tuple[GramStack, NDArray[np.bool_] | None]:
+        refuse_masked(X, "X")
         if self._family is not None:
             pairs = _as_pairs(X)
             if pairs.shape[1] != self._n_train:
@@ -361,6 +381,13 @@ class KernelInput:
             stack, gone, _ = without_holes(stack)
             missing = self._allowed(gone, stack.names) if gone.any() else None
         return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit), missing
+
+
+def stacked(above: Any, below: Any) -> Any:
+    """Rows of two tables, sparse if either is."""
+    if issparse(above) or issparse(below):
+        return vstack([csr_array(above), csr_array(below)], format="csr")
+    return np.vstack([above, below])
 
 
 def validation(X: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, validat
 
 from multikernel.estimators.base import AverageLossMachine, TrainingData, count_kernels, sane_weights
 from multikernel.estimators.classifier import KernelClassifier
-from multikernel.estimators.inputs import filled, validation
+from multikernel.estimators.inputs import filled, stacked, validation
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, LazyStack, parse_memory
@@ -218,6 +217,7 @@ class ObscureClassifier(GroupNormClassifier):
                 "partial_fit needs features: precomputed kernels and distances hold no values for "
                 "future samples. Pass X of shape (m, d) and kernel objects."
             )
+        self._require("keep", self.keep != "all", "is not for streams, which keep support vectors only.")
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} depends on future samples: use a dict "
@@ -287,7 +287,7 @@ class ObscureClassifier(GroupNormClassifier):
         if len(self._stream["coef"]):
             sizes = len(self.kernel_names_), self._X.shape[0], X.shape[0]
             missing = _joined(self._normalization.missing, missing, *sizes)
-            X = _stacked(self._X, X)
+            X = stacked(self._X, X)
         stack, normalization = self._square_stack(X, missing)
         step = learn_online(
             stack,
@@ -332,13 +332,6 @@ def _joined(
         np.zeros((n_kernels, n), dtype=bool) if part is None else part for part, n in ((old, n_old), (new, n_new))
     )
     return np.hstack(list(parts))
-
-
-def _stacked(above: Any, below: Any) -> Any:
-    """Rows of two tables, sparse if either is."""
-    if scipy.sparse.issparse(above) or scipy.sparse.issparse(below):
-        return scipy.sparse.vstack([scipy.sparse.csr_array(above), scipy.sparse.csr_array(below)], format="csr")
-    return np.vstack([above, below])
 
 
 def _codes_of(y: Any, classes: NDArray) -> NDArray[np.int64]:

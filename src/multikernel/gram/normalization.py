@@ -144,20 +144,37 @@ class Normalization:
 
         Also the normalisation of new samples against these.
         """
+        none: list[int] = []
+        normalization = self.take_columns(np.array(none, dtype=np.intp)).extended(stack.take(columns=none), missing)
+        return normalization.apply(stack, missing), normalization
+
+    def extended(self, stack: GramStack, missing: NDArray[np.bool_] | None = None) -> Normalization:
+        """The normalisation of stacks whose columns are the training samples and, after them, other samples.
+
+        ``stack`` has kernels of these other samples (rows) with the training samples, ``missing`` (F, rows) says
+        which of them lack which kernel.
+        """
+        n_rows, n_columns, n_kernels = stack.shape
         fitted = []
-        steps = [step for step in self.statistics_ if str(step["step"]) != "mask"]
-        if missing is not None:
-            steps.append(_mask(missing))
-        for step in steps:
+        for step in self.statistics_:
             if str(step["step"]) == "mask":
-                columns = step["columns"]
+                continue
+            change: Statistics = {}
+            if str(step["step"]) == "center":
+                shares = step.get("shares", np.full(n_columns, 1.0 / max(n_columns, 1)))
+                own = _means(stack, shares)
+                change["shares"] = np.concatenate([shares, np.zeros((*shares.shape[:-1], n_rows))], axis=-1)
             elif step["from_rows"]:
-                columns = np.where(step["chosen"][:, None], _inverse_root(stack.diagonal()), 1.0)
+                own = np.where(step["chosen"][:, None], _inverse_root(stack.diagonal()), 1.0)
             else:
-                columns = np.repeat(step["factor"][:, None], len(stack), axis=1)
-            fitted.append({**step, "columns": columns})
-            stack = stack.scaled(columns, columns)
-        return stack, Normalization(self.steps, fitted)
+                own = np.repeat(step["factor"][:, None], n_rows, axis=1)
+            fitted.append({**step, **change, "columns": np.hstack([step["columns"], own])})
+            stack = _applied(stack, step)
+        if missing is not None or self.missing is not None:
+            old = np.zeros((n_kernels, n_columns), dtype=bool) if self.missing is None else self.missing
+            new = np.zeros((n_kernels, n_rows), dtype=bool) if missing is None else missing
+            fitted.append(_mask(np.hstack([old, new])))
+        return Normalization(self.steps, fitted)
 
     @property
     def needs_all_columns(self) -> bool:
