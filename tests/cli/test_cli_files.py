@@ -395,3 +395,28 @@ def test_messages_name_the_file_and_not_its_temporary_twin(run, monkeypatch):
         assert code == 1
         assert err == "multikernel: error: m.mkl: No space left on device\n"
         assert ".part" not in err
+
+
+def test_samples_may_lack_whole_views(run):
+    X, y = load_wine(return_X_y=True)
+    rows = [[*map(str, row), str(label)] for row, label in zip(X, y)]
+    for k in range(0, len(rows), 3):
+        rows[k][:4] = [""] * 4
+    write_csv("wine.csv", [*(f"c{k}" for k in range(13)), "y"], rows)
+    views = ("--view", "a=c0,c1,c2,c3", "--view", "b=c4:c12")
+    code, _, err = run("compare", "-d", "wine.csv", *views, *QUICK)
+    assert code == 1
+    assert "240 values are missing" in err
+    assert "--missing mask" in err
+    assert run("compare", "-d", "wine.csv", "--cv", 3, *views, *QUICK, "--missing", "mask")[0] == 0
+    found = json.loads(Path("all.json").read_text())
+    assert "missing views masked" in found["protocol"]
+    assert run("fit", "-d", "wine.csv", *views, *ONE, "--missing", "mask", "-o", "w.mkl")[0] == 0
+    code, out, _ = run("predict", "w.mkl", "-d", "wine.csv")
+    assert code == 0
+    holes = X.copy()
+    holes[::3, :4] = np.nan
+    kernels = [RBF(columns=slice(0, 4), bandwidth="mean"), RBF(columns=slice(4, 13), bandwidth="mean")]
+    model = KernelAverageClassifier(kernels, missing="mask").fit(StandardScaler().fit_transform(holes), y)
+    expected = model.predict(StandardScaler().fit_transform(holes))
+    assert out.split()[1:] == [str(float(label)) if "." in out else str(label) for label in expected]

@@ -47,7 +47,7 @@ def run_compare(options: argparse.Namespace) -> int:
     """Compare, print the table, write the page; 130 if interrupted, 1 if no method could be fitted."""
     methods = None if options.methods is None else known_names(options.methods, list(available()), "method")
     task = begin(options)
-    how, shared = task.preparation, ("inner_cv", "scoring", "class_weight", "max_time", "memory", "psd")
+    how, shared = task.preparation, ("inner_cv", "scoring", "class_weight", "max_time", "memory", "psd", "missing")
     splits = None if task.data is None else task.data.splits
     test_size = options.test_size
     if options.cv is None and test_size is None and len(task.y) > 1000:  # cross-validation of so many is slow
@@ -117,6 +117,7 @@ def run_fit(options: argparse.Namespace) -> int:
             say(options, f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
         given = {
             "psd": how.psd,
+            "missing": how.missing,
             "memory": how.memory,
             "normalize": how.normalize,
             "probability": options.proba or None,
@@ -247,7 +248,7 @@ def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
                 "the model does not know the names of its columns: fit it with multikernel fit or on a data frame, "
                 'or save it with metadata={"columns": [...]}'
             )
-        return read_features(table, list(map(str, names)))[0]
+        return read_features(table, list(map(str, names)), estimator.missing == "mask")[0]
     n_samples = metadata.get("n_samples") or getattr(estimator, "n_features_in_", None)
     if n_samples is None:
         raise DataError("the model does not say how many samples it was trained on: create it with multikernel fit")

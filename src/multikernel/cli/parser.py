@@ -107,11 +107,15 @@ def _kernels() -> tuple[Any, ...]:
     bandwidths = "multiples of the mean distance between training samples (default: %(default)s)"
     steps = "put kernels on one scale: center, cosine, trace, variance, or several in order (default: none)"
     psd = "kernels that are not positive semi-definite: reject, drop the negative part, or ignore it (default: raise)"
+    missing = (
+        "samples with empty cells in all columns of a view: reject, or let their other views speak (default: raise)"
+    )
     return (
         _option("--kernels", "LIST", "families (default: %(default)s)", default="linear,polynomial,rbf"),
         _option("--bandwidths", "LIST", bandwidths, type=NUMBERS, default="1"),
         _option("--normalize", "STEP[,STEP]", steps),
         _option("--psd", None, psd, choices=("raise", "clip", "ignore"), default="raise"),
+        _option("--missing", None, missing, choices=("raise", "mask"), default="raise"),
     )
 
 

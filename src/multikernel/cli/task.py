@@ -58,7 +58,7 @@ def begin(options: argparse.Namespace) -> CommandTask:
         known_names(options.normalize, STEPS, "step of normalisation")
         steps = [step.strip() for step in options.normalize.split(",")]  # a step may come twice
     check_outputs(options)
-    prepared = {"psd": options.psd, "normalize": steps, "memory": options.memory}
+    prepared = {"psd": options.psd, "missing": options.missing, "normalize": steps, "memory": options.memory}
     task = _read(options, prepared, grid) if options.data else _embedded(options, prepared, grid)
     say(options, f"{task.name}: {task.description}")
     for remark in [] if options.quiet else _scale_remarks(task):
@@ -86,6 +86,7 @@ def _read(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> C
         id=options.id,
         split=getattr(options, "split", None),
         regression=getattr(options, "regression", False),
+        allow_nan=options.missing == "mask",
     )
     name, _, description = data.describe().partition(": ")
     scale = None

@@ -49,6 +49,7 @@ def compare(
     memory: Any = None,
     scale: str | None = None,
     psd: str = "raise",
+    missing: str = "raise",
     progress: Progress | None = None,
     data: str = "data",
     description: str = "",
@@ -99,6 +100,8 @@ def compare(
         Scaling of the columns of X, learnt on the training samples of each split.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite.
+    missing : {"raise", "mask"}
+        What to do about samples that lack a view: all its columns are NaN.
     progress : callable, optional
         Called as ``progress(what, fits_done, fits_in_all)``.
     data, description, command : str
@@ -125,7 +128,7 @@ def compare(
     splits = list(_splits(y, cv, test_size, random_state))
     smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
     precomputed = isinstance(kernels, str) and kernels == "precomputed"
-    preparation = Preparation(kernels if precomputed else as_kernels(kernels), scale, psd, normalize, memory)
+    preparation = Preparation(kernels if precomputed else as_kernels(kernels), scale, psd, missing, normalize, memory)
     X = preparation.checked(X, kernel_names)
     names = list(X.names) if precomputed else [kernel.label for kernel in preparation.kernels]
     contest = Contest(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from multikernel.estimators.inputs import filled
 from multikernel.gram import DenseStack, GramStack, family_stack, gram_stack
 from multikernel.gram.checks import apply_clip, check_training_stack, fit_clip
 from multikernel.gram.normalization import Normalization, Steps
@@ -28,6 +29,7 @@ class Preparation:
     kernels: Any
     scale: str | None = None
     psd: str = "raise"
+    missing: str = "raise"
     normalize: Steps = None
     memory: Any = None
 
@@ -46,16 +48,21 @@ class Preparation:
     def stacks(self, X: Any, train: np.ndarray, test: np.ndarray | None = None) -> tuple[Any, Any]:
         """Gram stacks training × training and test × training; without ``test`` the second is None."""
         parts = [train] if test is None else [train, test]
-        stacks = [X.take(rows, train) for rows in parts] if self.precomputed else self._evaluated(X, parts)
+        missing: list[Any] = [None] * len(parts)
+        if self.precomputed:
+            stacks = [X.take(rows, train) for rows in parts]
+        else:
+            stacks, missing = self._evaluated(X, parts)
         clipped: dict[int, np.ndarray] = {}
         if self.psd == "clip":
             clipped, stacks[0] = fit_clip(stacks[0])
         normalization = Normalization(self.normalize)
-        training = normalization.fit_apply(stacks[0])
-        return training, None if test is None else normalization.apply(apply_clip(stacks[1], clipped))
+        training = normalization.fit_apply(stacks[0], missing=missing[0])
+        return training, None if test is None else normalization.apply(apply_clip(stacks[1], clipped), missing[1])
 
-    def _evaluated(self, X: Any, parts: list[np.ndarray]) -> list[Any]:
-        """Kernels of features, or of distances, fitted on training samples."""
+    def _evaluated(self, X: Any, parts: list[np.ndarray]) -> tuple[list[Any], list[Any]]:
+        """Kernels of features, or of distances, fitted on training samples; and which samples lack which of them."""
+        missing: list[Any] = [None] * len(parts)
         if any(kernel.pairwise for kernel in self.kernels):
             pairs = [X[np.ix_(rows, parts[0])] for rows in parts]
             family = KernelFamily.fit(self.kernels, pairs[0])
@@ -69,16 +76,22 @@ class Preparation:
             training, *others = [X[rows] for rows in parts]
             if scaler is not None:
                 training, *others = scaler.fit_transform(training), *map(scaler.transform, others)
-            family = KernelFamily.fit(self.kernels, training)
-            stacks = [family_stack(family, training, memory=self.memory)]
-            stacks += [family_stack(family, new, training, memory=self.memory) for new in others]
+            whole = filled(training)
+            family = KernelFamily.fit(self.kernels, whole)
+            if self.missing == "mask":
+                missing = [family.missing(part) for part in (training, *others)]
+                if missing[0] is not None:
+                    family.fit_present(whole, missing[0])
+            stacks = [family_stack(family, whole, memory=self.memory)]
+            stacks += [family_stack(family, filled(new, whole), whole, memory=self.memory) for new in others]
         if self.psd == "raise":
             check_training_stack(stacks[0])
-        return stacks
+        return stacks, missing
 
     def __str__(self) -> str:
         """The end of a sentence: how columns were scaled and kernels normalised, if they were."""
         text = f"; columns scaled ({self.scale}) with training statistics" if self.scale else ""
+        text += "; missing views masked" if self.missing == "mask" else ""
         if not self.normalize:
             return text
         steps = self.normalize

@@ -62,6 +62,7 @@ def read_dataset(
     id: str | None = None,
     split: tuple[str, str] | None = None,
     regression: bool = False,
+    allow_nan: bool = False,
 ) -> Dataset:
     """Read a task from a file, or from several.
 
@@ -88,6 +89,8 @@ def read_dataset(
         of samples, or masks; one row per split where they are two-way.
     regression : bool
         Whether the target is a number to predict, and not a class.
+    allow_nan : bool
+        Whether cells of features may be empty: they are NaN then.
 
     Raises
     ------
@@ -118,7 +121,7 @@ def read_dataset(
     names = [columns[index] for index in used]
     return Dataset(
         name,
-        _matrix(table.source, features, names),
+        _matrix(table.source, features, names, allow_nan),
         y,
         {view: [position[index] for index in members] for view, members in chosen.items()},
         names,
@@ -128,7 +131,9 @@ def read_dataset(
     )
 
 
-def read_features(source: str | os.PathLike[str] | Table, names: Sequence[str]) -> tuple[np.ndarray, Table]:
+def read_features(
+    source: str | os.PathLike[str] | Table, names: Sequence[str], allow_nan: bool = False
+) -> tuple[np.ndarray, Table]:
     """Read the columns ``names``, in that order, whatever else a file or table holds: new samples for a model.
 
     Returns
@@ -147,7 +152,7 @@ def read_features(source: str | os.PathLike[str] | Table, names: Sequence[str]) 
         )
     blocks = {block: table.blocks[block] for block, _ in (places[name] for name in names)}
     _check_lengths(table.source, blocks)
-    return _matrix(table.source, blocks, list(names)), table
+    return _matrix(table.source, blocks, list(names), allow_nan), table
 
 
 def labels_if_present(table: Table, target: str, n_samples: int, *, regression: bool = False) -> np.ndarray | None:
@@ -336,8 +341,8 @@ def _views(
     return kept
 
 
-def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str]) -> np.ndarray:
-    """The columns ``names`` as numbers, all of them finite; float32 stays float32."""
+def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str], allow_nan: bool) -> np.ndarray:
+    """The columns ``names`` as numbers, finite or, if allowed, NaN; float32 stays float32."""
     places = _places(blocks)
     wanted: dict[str, list[tuple[int, int]]] = {}
     for k, name in enumerate(names):
@@ -351,12 +356,13 @@ def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str]) -> 
             _refuse_text(source, block, blocks[block])
         inside, outside = (list(side) for side in zip(*pairs))
         X[:, outside] = blocks[block].reshape(n_samples, -1)[:, inside]
-    finite = np.isfinite(X)
+    finite = ~np.isinf(X) if allow_nan else np.isfinite(X)
     if not finite.all():
         row, worst = np.argwhere(~finite)[0]
         raise DataError(
             f"{source}: {X.size - finite.sum()} values are missing or not finite, first in column "
-            f"{names[worst]!r}, row {row} (counted from 0). Drop these rows or fill them in"
+            f"{names[worst]!r}, row {row} (counted from 0). Drop these rows or fill them in; samples that lack whole "
+            "views can be kept with --missing mask"
         )
     return X
 
