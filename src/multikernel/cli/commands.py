@@ -62,6 +62,7 @@ def run_compare(options: argparse.Namespace) -> int:
             test_size=test_size,
             grid=task.grid,
             single_kernels=not options.no_single,
+            importance=not options.no_importance,
             kernel_names=task.kernel_names,
             random_state=options.seed,
             scale=how.scale,

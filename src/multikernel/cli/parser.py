@@ -161,6 +161,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
                     _option("--split", "TRAIN,TEST", "arrays of training and test rows in the file", type=TWO_NAMES),
                 ],
                 _flag("--no-single", "do not score each kernel alone"),
+                _flag("--no-importance", "do not say which views matter"),
             ),
             "parameters, chosen on the training samples": _tuning(),
             "output": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
+from multikernel.compare.importance import PooledParts, views_of
 from multikernel.compare.results import Comparison, KernelResult, MethodResult
 from multikernel.compare.stacks import Preparation
 from multikernel.compare.table import HEADS
@@ -20,12 +21,15 @@ from multikernel.compare.tuning import METRICS, Split, candidates, configured, i
 from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.registry import Method, available
 from multikernel.gram.normalization import Steps
+from multikernel.inspection.views import Views
 from multikernel.io.files import DataError, near_matches
 from multikernel.io.versions import all_versions
 from multikernel.kernels import as_kernels
 
 # ratio of the largest to the smallest class from which a remark is due
 UNBALANCED = 3
+# of the time of all fits, what the importance of views may take
+SHARE = 0.08
 Progress = Callable[[str, int, int], None]
 
 
@@ -40,6 +44,7 @@ def compare(
     inner_cv: int = 3,
     grid: Mapping[str, Sequence[Any]] | None = None,
     single_kernels: bool = True,
+    importance: bool = True,
     kernel_names: Sequence[str] | None = None,
     random_state: int = 0,
     normalize: Steps = None,
@@ -80,6 +85,9 @@ def compare(
         Values to try, for instance ``{"C": [1, 10]}``, in place of those of the methods that have the parameter.
     single_kernels : bool
         Whether to score each kernel alone too.
+    importance : bool
+        Whether to say which views matter to the best method and to the average kernel: what their scores lose when
+        test samples, pooled over the splits, have a view in random order.
     kernel_names : sequence of str, optional
         Names of precomputed kernels.
     random_state : int
@@ -142,6 +150,7 @@ def compare(
         inner_cv=int(min(inner_cv, smallest)),
         random_state=random_state,
         grid=grid,
+        views=views_of(preparation.kernels, names) if importance else {},
         found=Comparison(
             data=data,
             classes=[str(label) for label in np.unique(y)],
@@ -183,6 +192,8 @@ class Contest:
     random_state: int
     grid: Mapping[str, Sequence[Any]] | None
     found: Comparison
+    views: Views = field(default_factory=dict)  # whose importance is asked for
+    pooled: dict[str, PooledParts] = field(default_factory=dict)
     done: int = 0
 
     def __call__(self, progress: Progress | None) -> None:
@@ -195,7 +206,17 @@ class Contest:
                     self._run_split(number, *split)
             except KeyboardInterrupt:
                 self.found.interrupted = True
+        self._add_importance(SHARE * (time.perf_counter() - start))
         self.found.seconds = time.perf_counter() - start
+
+    def _add_importance(self, seconds: float) -> None:
+        """Which views matter to the best method and to the average, in about so many seconds."""
+        best = self.found.best()
+        names = [] if best is None else list(dict.fromkeys([best.name, "average"]))
+        asked = [self.pooled[name] for name in names if name in self.pooled and self.pooled[name].splits]
+        for pooled in asked:
+            score = METRICS[self.found.scoring]
+            self.found.importance.append(pooled.importance(score, seconds / len(asked), self.random_state))
 
     def _run_split(self, number: int, train: np.ndarray, test: np.ndarray) -> None:
         found, y = self.found, self.y
@@ -215,6 +236,9 @@ class Contest:
             what = f"{label}: {method.title}"
             if result.error is None and result.left_out is None:
                 trial.run(method, candidates(method, self.grid), result, partial(self._step, what))
+                if len(self.views) > 1 and method.name in trial.models:
+                    pooled = self.pooled.setdefault(method.name, PooledParts(method.title, self.views))
+                    pooled.add(trial.models.pop(method.name), testing, y[test])
             ahead += self._n_fits(method)
             self._reach(what, ahead)
         for k, kernel in enumerate(found.kernels):

@@ -122,6 +122,28 @@ class KernelResult(Scored):
 
 
 @dataclass
+class ViewImportance:
+    """What the score of a method loses when its test samples have a view in random order; lists are by view.
+
+    Parameters
+    ----------
+    method : str
+        Its title.
+    views : list of str
+    drops, spreads : list of float
+        Mean loss and its standard deviation over random orders.
+    p_values : list of float
+        Of permutation tests, by Holm's correction for the number of views.
+    """
+
+    method: str
+    views: list[str]
+    drops: list[float]
+    spreads: list[float]
+    p_values: list[float]
+
+
+@dataclass
 class Comparison:
     """Everything that a comparison found, and what is needed to repeat it.
 
@@ -159,6 +181,8 @@ class Comparison:
         What predicting the most frequent class of the training samples gets.
     remarks : list of str
         What to know before reading the scores.
+    importance : list of ViewImportance
+        Which views matter to the best method and to the average kernel.
     """
 
     data: str
@@ -180,6 +204,7 @@ class Comparison:
     scoring: str = "accuracy"
     baseline: MethodResult | None = None
     remarks: list[str] = field(default_factory=list)
+    importance: list[ViewImportance] = field(default_factory=list)
 
     def spread(self, result: Scored) -> float:
         """What follows ± behind a result's score; see `spread`."""

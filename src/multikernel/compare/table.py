@@ -9,6 +9,7 @@ from multikernel.compare.results import Comparison, MethodResult, Scored, mean
 from multikernel.gram.base import format_bytes
 
 HEADS = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
+IMPORTANCE = "{} lost on test samples that have the view in random order"
 COSTS = ("fit time", "gap", "kernels", "memory", "parameters")
 
 
@@ -119,4 +120,26 @@ def text_table(comparison: Comparison, *, grey: bool = False) -> str:
     lines = ["  ".join(row[key].ljust(width) for key, width in widths.items()).rstrip() for row in table]
     lines.extend(f"{method.title}: {method.error}" for method in comparison.methods if method.error)
     lines.extend(f"\033[90m{line}\033[0m" if grey else line for line in left_out(comparison))
+    if comparison.importance:
+        rows = importance_rows(comparison)
+        sizes = [max(map(len, column)) for column in zip(*rows)]
+        lines += ["", f"Which views matter: {IMPORTANCE.format(HEADS[comparison.scoring])}"]
+        lines += ["  ".join(text.ljust(size) for text, size in zip(row, sizes)).rstrip() for row in rows]
     return "\n".join(lines)
+
+
+def importance_rows(comparison: Comparison) -> list[list[str]]:
+    """What each view is worth to the methods that were looked at, as text, under a row of heads."""
+    found = comparison.importance
+    rows = [
+        [
+            view,
+            *(
+                f"{100 * one.drops[v]:.1f} ± {100 * one.spreads[v]:.1f} % (p = {one.p_values[v]:.2g})"
+                for one in found
+            ),
+        ]
+        for v, view in enumerate(found[0].views)
+    ]
+    rows = [rows[v] for v in sorted(range(len(rows)), key=lambda v: -found[0].drops[v])]
+    return [["view", *(one.method for one in found)], *rows]

@@ -74,6 +74,7 @@ class Trial:
     score: Score = accuracy
     metrics: Mapping[str, Score] = field(default_factory=dict)
     by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)  # by the candidates' text
+    models: dict[str, Any] = field(default_factory=dict, init=False)  # fitted, by method
 
     def run(
         self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
@@ -120,6 +121,7 @@ class Trial:
             before = result.confusion or np.zeros_like(confusion)
             result.confusion = (np.asarray(before) + confusion).tolist()
         result.history = result.history or convergence(model)
+        self.models[method.name] = model
 
     def _judge(self, model: BaseEstimator, testing: Any) -> tuple[float, dict[str, float]]:
         """The score, and the other ones."""

@@ -7,7 +7,17 @@ import math
 import os
 
 from multikernel.compare.results import Comparison, MethodResult, mean
-from multikernel.compare.table import HEADS, cells, columns, left_out, percent, seconds, table_rows
+from multikernel.compare.table import (
+    HEADS,
+    IMPORTANCE,
+    cells,
+    columns,
+    importance_rows,
+    left_out,
+    percent,
+    seconds,
+    table_rows,
+)
 from multikernel.io.files import write_text
 from multikernel.report import figures
 from multikernel.report.markup import Html, el, header, repeat, section, sentence, table, whole_page
@@ -35,6 +45,7 @@ def render(comparison: Comparison) -> str:
         figures.weights_figure(comparison),
         figures.convergence_figure(comparison),
         figures.kernels_figure(comparison),
+        _importance(comparison),
         figures.confusion_figures(comparison),
         _notes(comparison),
         repeat(
@@ -73,6 +84,27 @@ def _interrupted(comparison: Comparison) -> Html | None:
     done, wanted = len(comparison.n_test), comparison.n_splits
     text = f"Interrupted: {done} of {wanted} splits were begun; figures are those of the fits that were finished."
     return el("p", text, class_="banner", role="status")
+
+
+def _importance(comparison: Comparison) -> Html | None:
+    """What each view is worth to the best method and to the average kernel."""
+    if not comparison.importance:
+        return None
+    (_, *titles), *rows = importance_rows(comparison)
+    heads = [el("th", title, scope="col") for title in ("View", *titles)]
+    body = [
+        el("tr", el("th", view, scope="row"), [el("td", text, data_label=t) for t, text in zip(titles, texts)])
+        for view, *texts in rows
+    ]
+    score = HEADS[comparison.scoring]
+    note = (
+        f"{IMPORTANCE.format(score[0].upper() + score[1:])}, with its standard deviation over such orders. Of views "
+        "that tell the same, each keeps what the method gave it. p-values are of permutation tests, corrected for "
+        "the number of views."
+    )
+    return section(
+        "Which views matter", table(heads, body, scroll="Which views matter"), el("p", note, class_="note")
+    )
 
 
 def _notes(comparison: Comparison) -> Html | None:
