@@ -172,13 +172,12 @@ def damage(manifest, arrays, rng):
 def expected_scores(model, K):
     """Scores of a model on precomputed kernels, from its arrays by NumPy, which looks where indices point."""
     coefficients, K = model.dual_coef_, K[:, model.support_]
-    intercept = -model.centroids_.mean(axis=0) if hasattr(model, "centroids_") else model.intercept_
     if coefficients.ndim == 3:
         shares = np.einsum("msf,fts->mft", K, coefficients)
         factors = model._factors()
-        scores = np.einsum("mft,ft->mt", shares, factors) + intercept
+        scores = np.einsum("mft,ft->mt", shares, factors) + model.intercept_
     else:
-        scores = np.einsum("msf,f,ts->mt", K, np.atleast_2d(model.weights_)[0], coefficients) + intercept
+        scores = np.einsum("msf,f,ts->mt", K, np.atleast_2d(model.weights_)[0], coefficients) + model.intercept_
     return scores[:, 0]
 
 
