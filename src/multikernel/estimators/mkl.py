@@ -113,7 +113,12 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
         return PATIENCE
 
 
-@register("mkl-cv", title="MKL, C and p by cross-validation", order=12)
+@register(
+    "mkl-cv",
+    title="MKL, C and p by cross-validation",
+    params={"Cs": (1.0, 10.0, 100.0), "ps": (1.0, 2.0), "cv": 3},  # as many fits as the others get
+    order=12,
+)
 @estimator
 class MKLClassifierCV(CrossValidated, Resumable, TaskWeightsClassifier):
     """ℓp-norm multiple kernel learning with C and p chosen by cross-validation.
