@@ -179,7 +179,8 @@ def test_p_values_and_holms_correction_by_hand():
     scores = np.linspace(0.0, 1.0, 99)
     assert permutation_p_value(scores, 0.5) == 0.51  # 50 are as good: one is the same
     assert permutation_p_value(scores, -1.0) == 1.0
-    assert 0.0 < permutation_p_value(scores, 2.0) < 1e-5
+    assert permutation_p_value(scores, 2.0) == pytest.approx(1e-4)  # and not 1e-8
+    assert 1e-4 < permutation_p_value(scores, 1.2) < 0.01
     assert permutation_p_value(np.zeros(99), 1.0) == 0.01
     assert_allclose(holm(np.array([0.02, 0.5, 0.01])), [0.04, 0.5, 0.03])
 

@@ -132,14 +132,15 @@ def permutation_p_value(scores: NDArray[np.float64], baseline: float) -> float:
     """The chance of a score like ``baseline`` among those of random orders.
 
     It is (g + 1) / (R + 1) if g of R are as good. If none is, it is the chance that Student's t gives a new draw of
-    being as good, where that is smaller.
+    being as good, where that is smaller; but never below 1 / (R + 1)², because nothing is known of tails so far out.
     """
     n = len(scores)
     exact = (1 + np.count_nonzero(scores >= baseline - 1e-12 * abs(baseline))) / (n + 1)
     spread = scores.std(ddof=1) * np.sqrt(1.0 + 1.0 / n)
     if exact > 1.0 / (n + 1) or spread == 0.0:
         return float(exact)
-    return float(min(exact, student.sf((baseline - scores.mean()) / spread, n - 1)))
+    tail = student.sf((baseline - scores.mean()) / spread, n - 1)
+    return float(np.clip(tail, exact**2, exact))
 
 
 def _by_refitting(
