@@ -13,9 +13,10 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from multikernel.compare.results import MethodResult
-from multikernel.compare.trial import Trial, weight_shares
+from multikernel.compare.trial import Trial
 from multikernel.compare.tuning import make_on_stack
 from multikernel.estimators.registry import Method
+from multikernel.inspection.stability import weight_shares
 from multikernel_experiments.protocol import Course, Entry, Protocol, Task
 from multikernel_experiments.searches import candidates_for
 
@@ -70,7 +71,7 @@ def run_course(
                 "objective": objective,
                 "bound": objective - float(np.sum(model.dual_gap_)),
                 "score": (task.score or protocol.score)(model, task.testing, task.y_test),
-                "weights": weight_shares(model),
+                "weights": weight_shares(model).tolist(),
             }
         )
         if model.converged_ or seconds > MOST_SECONDS:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
-from multikernel.compare.trial import weight_shares
 from multikernel.estimators.registry import Method, available
+from multikernel.inspection.stability import weight_shares
 from multikernel_experiments.protocol import Entry
 
 

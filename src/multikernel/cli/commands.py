@@ -28,11 +28,12 @@ from multikernel.compare import Comparison, compare
 from multikernel.compare.results import finite
 from multikernel.compare.stacks import make_scaler
 from multikernel.compare.table import text_table
-from multikernel.compare.trial import interruption, relative_gap, weight_shares
+from multikernel.compare.trial import interruption, relative_gap
 from multikernel.compare.tuning import METRICS, Choice, candidates, choose, configured, inner_folds, n_fits, r_squared
 from multikernel.estimators.registry import Method, available
 from multikernel.gram import DenseStack, gram_stack
 from multikernel.inspection.results import kernel_table
+from multikernel.inspection.stability import weight_shares
 from multikernel.io.files import DataError, write_text
 from multikernel.io.models import load, read_manifest, save
 from multikernel.io.tables import Table, read_features, read_table, read_tables, read_test_kernels
@@ -358,7 +359,7 @@ def _model(path: str, weights: str | None) -> dict[str, Any]:
         },
         **({"classes": [str(label) for label in model.classes_]} if hasattr(model, "classes_") else {}),
         "relative gap": relative_gap(model),
-        "share of each kernel": dict(zip(names, weight_shares(model))),
+        "share of each kernel": dict(zip(names, weight_shares(model).tolist())),
         **{key: value for key, value in metadata.items() if value},
     }
 

@@ -25,6 +25,7 @@ from multikernel.compare.tuning import Score, Split, accuracy, choose, make_on_s
 from multikernel.estimators.registry import Method
 from multikernel.gram import NotApplicable
 from multikernel.inspection.displays import convergence
+from multikernel.inspection.stability import weight_shares
 from multikernel.io.files import DataError
 
 _PROC = Path("/proc/self")
@@ -116,7 +117,7 @@ class Trial:
         result.gaps.append(relative_gap(model))
         result.objectives.append(float(np.sum(getattr(model, "objective_", np.nan))))
         result.n_kernels.append(float(np.mean(getattr(model, "n_kernels_", np.nan))))
-        result.weights.append(weight_shares(model))
+        result.weights.append(weight_shares(model).tolist())
         if confusion is not None:
             before = result.confusion or np.zeros_like(confusion)
             result.confusion = (np.asarray(before) + confusion).tolist()
@@ -190,13 +191,6 @@ def relative_gap(model: BaseEstimator) -> float:
     gap, objective = getattr(model, "dual_gap_", np.nan), getattr(model, "objective_", np.nan)
     relative = np.asarray(gap, float) / np.maximum(np.abs(np.asarray(objective, float)), 1e-12)
     return float(np.max(relative)) if relative.size else float("nan")
-
-
-def weight_shares(model: BaseEstimator) -> list[float]:
-    """Kernel weights averaged over classes and scaled to sum 1."""
-    weights = np.atleast_2d(np.abs(np.asarray(model.weights_, float)))
-    totals = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0).mean(axis=0).tolist()
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ def view_importance(
 
     The p-values of "permute" are those of a permutation test: the share of 99 random orders that score as well as the
     true one, or Student's t where none does. For a view that is independent of the labels and of the other views they
-    are exact, however the model was fitted. Those of "refit" are of Student's t with the variance corrected for
+    are exact, however the model was fitted; where samples lack views, the factors of the mask are permuted with what
+    a view adds. Those of "refit" are of Student's t with the variance corrected for
     overlapping training sets [NB03].
 
     Parameters
