@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import copy
 import math
-import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -93,13 +93,17 @@ class _SVM:
     def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
         """Primal value with the best bias, and dual value, at a feasible ``alpha`` with ``scores = K @ alpha``.
 
-        Where the scores of a C-SVM separate the classes, w scaled until its margin is one is a second primal point,
-        and the better of the two counts: for a very large C the first is spoilt by rounding. Given what scores may be
-        off by at most, the values hold for any such scores and whatever the rounding here.
+        Where the scores of a C-SVM separate the classes, w scaled to a margin of one is a second primal point, and
+        the better of the two counts: for a very large C the first is spoilt by rounding. With ``error``, a bound on
+        what scores are off by, both values hold whatever the rounding.
         """
-        squared_norm = self._squared_norm(scores, alpha, error)
+        squared_norm, lost = max(float(alpha @ scores), 0.0), 0.0
+        if error is not None:
+            squared_norm += float(np.abs(alpha) @ (error + self._unit_of_sum * np.abs(scores)))
+            # the dual value is that of a feasible point near alpha
+            lost = self.linear_error(alpha) + self.shortfall(alpha) * float((np.abs(scores) + error).max())
         primal = 0.5 * squared_norm + self.losses(scores, error)
-        dual = self._dual(squared_norm, scores, alpha, error)
+        dual = self.linear(alpha) - 0.5 * squared_norm - lost
         margin = self.separation(scores, error)
         if margin > 0.0:
             separating = 0.5 * squared_norm / margin / margin
@@ -110,20 +114,6 @@ class _SVM:
     def losses(self, scores: Vector, error: Vector | None = None) -> float:
         """What samples lose, with the best bias, and what that may be off by."""
         raise NotImplementedError
-
-    def _squared_norm(self, scores: Vector, alpha: Vector, error: Vector | None) -> float:
-        """``alpha @ scores``, which is not negative, and what it may be off by."""
-        total = max(float(alpha @ scores), 0.0)
-        if error is None:
-            return total
-        return total + float(np.abs(alpha) @ (error + self._unit_of_sum * np.abs(scores)))
-
-    def _dual(self, squared_norm: float, scores: Vector, alpha: Vector, error: Vector | None) -> float:
-        """The dual objective; of a feasible point near ``alpha``, and no larger than it is, if errors are given."""
-        dual = self.linear(alpha) - 0.5 * squared_norm
-        if error is None:
-            return dual
-        return dual - self.linear_error(alpha) - self.shortfall(alpha) * float((np.abs(scores) + error).max())
 
     def _losses(self, scores: Vector, margin: float, bias: float, error: Vector | None = None) -> float:
         """``Σ upper_i max(0, margin − signs_i (scores_i + bias))``, and what it may be off by."""
@@ -175,26 +165,12 @@ class _SVM:
         working_size: int | None = None,
         warn: bool = True,
     ) -> tuple[float, Vector]:
-        """Solve the dual on the kernel ``K``; returns its value and feasible signed dual coefficients, shape (n,).
+        """Solve the dual on the kernel ``K`` (n, n) to a relative gap ``tol``; its value, and a feasible alpha (n,).
 
-        Parameters
-        ----------
-        K : ndarray of shape (n, n) or kernel operator
-            Symmetric positive semi-definite; float32 stays float32. For a kernel that does not fit in
-            memory, anything with the methods of :class:`~multikernel.svm.quadratic_program.KernelOperator`.
-        warm : array-like of shape (n,), optional
-            Where to start: any alpha, repaired if it is not feasible.
-        tol : float
-            Relative duality gap to reach.
-        max_iter : int
-            Largest number of bursts (a few working sets each).
-        monitor : callable, optional
-            Called with alpha after each burst; True stops. A run started from that alpha goes on as this one
-            would have.
-        working_size : int, optional
-            Largest working set; by default all variables for an array, 2,000 for an operator.
-        warn : bool
-            Whether to warn when ``tol`` was not reached; a caller that judges the result itself need not.
+        ``warm`` is any alpha to start from, ``max_iter`` the largest number of bursts (a few working sets each).
+        ``monitor`` is called with alpha after each burst, and stops it by True; a run started from that alpha goes on
+        as this one would have. ``working_size`` is the largest working set: by default all variables for an array,
+        2,000 for an operator. Callers that judge the result themselves need no warning.
         """
         if not 0.0 < tol < np.inf:
             raise ValueError(f"tol = {tol!r} must be a positive, finite number: the relative duality gap to reach.")
@@ -308,12 +284,11 @@ class CSVM(_SVM):
         class_weight: Mapping[int, float] | str | None = None,
         bias: bool = True,
     ):
-        self.signs = _one_label(checked_signs(signs))
+        self.signs = checked_signs(signs)
         if not (np.isfinite(C) and C > 0):
             raise ValueError(f"C must be a positive number, got {C!r}.")
         self.C, self.bias = float(C), bool(bias)
-        weight = sample_weights(self.signs, sample_weight, class_weight)
-        self.upper = self.C * weight
+        self.upper = self.C * sample_weights(self.signs, sample_weight, class_weight)
 
     @cached_property
     def problem(self) -> BoxProblem:
@@ -360,13 +335,6 @@ class NuSVM(_SVM):
         of the smaller class.
     sample_weight, class_weight
         As for :class:`CSVM`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.svm.binary import NuSVM
-    >>> NuSVM([-1, 1, 1, -1], nu=0.5).solve(np.eye(4))
-    (-0.03125, array([-0.125,  0.125,  0.125, -0.125]))
     """
 
     shrinks = False
@@ -379,7 +347,7 @@ class NuSVM(_SVM):
         sample_weight: ArrayLike | None = None,
         class_weight: Mapping[int, float] | str | None = None,
     ):
-        self.signs = _one_label(checked_signs(signs))
+        self.signs = checked_signs(signs)
         self.nu = float(nu)
         used = max(int(np.count_nonzero(self.signs)), 1)
         self.upper = sample_weights(self.signs, sample_weight, class_weight) / used
@@ -435,27 +403,16 @@ class NuSVM(_SVM):
         return 8 * np.finfo(float).eps * self.nu**2 * largest
 
 
-def checked_signs(signs: ArrayLike) -> NDArray[np.float64]:
-    """Signs as float64, after a check that they are −1, 0 or +1."""
+def checked_signs(signs: ArrayLike, shape: str = "(n,): one sign per sample") -> NDArray[np.float64]:
+    """Signs as float64, after a check that they are −1, 0 or +1; ``shape`` begins with that expected."""
     signs = np.asarray(signs, dtype=np.float64)
-    if signs.ndim not in (1, 2) or signs.size == 0:
-        raise ValueError(
-            f"signs has shape {signs.shape}, expected (n,), or (n, T), with at least one sample and label."
-        )
+    if signs.ndim != 1 + ("T" in shape) or signs.size == 0:
+        raise ValueError(f"signs has shape {signs.shape}, expected {shape}, and at least one sample and label.")
     wrong = ~np.isin(signs, (-1.0, 0.0, 1.0))
     if wrong.any():
         raise ValueError(
             f"signs has {int(wrong.sum())} entries that are not -1, 0 or +1, the first {signs[wrong][0]!r}. "
             "Map labels to signs first."
-        )
-    return signs
-
-
-def _one_label(signs: NDArray[np.float64]) -> Vector:
-    """The signs, if they are those of one label."""
-    if signs.ndim != 1:
-        raise ValueError(
-            f"signs has shape {signs.shape}, expected (n,): one sign per sample. Pass one column, or use LabelSVMs."
         )
     return signs
 
@@ -474,22 +431,13 @@ def sample_weights(
         weight = weight * given
     if class_weight is None:
         return weight
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f'class_weight is {class_weight!r}; give "balanced" or a mapping from -1 and +1.')
+    if isinstance(class_weight, str) and class_weight == "balanced":
         sums = {s: max(float(weight[signs == s].sum()), 1e-300) for s in (-1, 1)}
         class_weight = {s: 0.5 * weight.sum() / sums[s] for s in (-1, 1)}
-    else:
-        _check_class_weight(class_weight)
+    elif not isinstance(class_weight, Mapping) or not all(
+        key in (-1, 1) and isinstance(factor, Real) and 0.0 <= factor < np.inf for key, factor in class_weight.items()
+    ):
+        raise ValueError(
+            f'class_weight={class_weight!r}: give "balanced", or a mapping from -1, +1 to finite numbers of at least 0.'
+        )
     return weight * np.where(signs > 0, class_weight.get(1, 1.0), class_weight.get(-1, 1.0))
-
-
-def _check_class_weight(class_weight: Any) -> None:
-    """Refuse anything but a mapping from -1 and +1 to finite numbers of at least 0."""
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f'class_weight is {class_weight!r}; give "balanced" or a mapping from -1 and +1.')
-    for key, factor in class_weight.items():
-        if key not in (-1, 1):
-            raise ValueError(f"class_weight has the key {key!r}; the classes are -1 and +1.")
-        if not isinstance(factor, numbers.Real) or not 0.0 <= float(factor) < np.inf:
-            raise ValueError(f"class_weight[{key!r}] is {factor!r}; it must be a finite number, 0 or more.")

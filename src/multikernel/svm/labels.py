@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,43 +20,16 @@ Vector = NDArray[np.float64]
 class LabelSVMs:
     """T independent SVMs that share a kernel.
 
-    Parameters
-    ----------
-    signs : array-like of shape (n, T)
-        −1, +1, or 0 where a sample is not used for a label.
-    C, sample_weight, class_weight, bias
-        As for :class:`~multikernel.svm.binary.CSVM`, the same for each label.
-    nu : float, optional
-        If given, the SVMs are ν-SVMs, with a bias, and C is not used.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.svm.labels import LabelSVMs
-    >>> values, alpha = LabelSVMs([[-1, 1], [1, -1]], C=10.0).solve(np.eye(2))
-    >>> values
-    array([1., 1.])
+    ``signs`` (n, T) are −1, +1, or 0 where a sample is not used for a label; C and the options of
+    :class:`~multikernel.svm.binary.CSVM` are the same for each. With ``nu`` they are ν-SVMs, and C is not used.
     """
 
     is_c_svm = False
 
-    def __init__(
-        self,
-        signs: ArrayLike,
-        C: float = 1.0,
-        *,
-        sample_weight: ArrayLike | None = None,
-        class_weight: Mapping[int, float] | str | None = None,
-        bias: bool = True,
-        nu: float | None = None,
-    ):
-        self.signs = checked_signs(signs)
-        if self.signs.ndim != 2:
-            raise ValueError(f"signs has shape {self.signs.shape}, expected (n, T): one column per label.")
-        common: dict[str, Any] = {"sample_weight": sample_weight, "class_weight": class_weight}
-        self.svms = [
-            CSVM(column, C, bias=bias, **common) if nu is None else NuSVM(column, nu, **common)
-            for column in self.signs.T
+    def __init__(self, signs: ArrayLike, C: float = 1.0, *, nu: float | None = None, **options: Any):
+        self.signs = checked_signs(signs, "(n, T): one column per label")
+        self.svms: list[CSVM | NuSVM] = [
+            CSVM(column, C, **options) if nu is None else NuSVM(column, nu, **options) for column in self.signs.T
         ]
 
     @property
@@ -122,7 +94,7 @@ class LabelSVMs:
 
     def certificates(self, scores: NDArray, alpha: NDArray, error: NDArray | None = None) -> list[Certificate]:
         """Primal and dual value of each label, from ``scores = K @ alpha`` of shape (n, T)."""
-        errors = [None] * self.n_labels if error is None else error.T
+        errors = [None] * len(self.svms) if error is None else error.T
         return [svm.certificate(f, a, e) for svm, f, a, e in zip(self.svms, scores.T, alpha.T, errors)]
 
     def linear_error(self, alpha: NDArray) -> float:
