@@ -77,15 +77,6 @@ class Rounding:
     the kernel's diagonal, in whatever order it is made. As if in twice the precision it is off by ``m u`` times as
     much, and by u times the sum itself. ``terms`` is how many numbers are added up to make a score, at most; by
     default as many as alpha has, and as make an entry.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.problems.certificate import Rounding
-    >>> rounding = Rounding(DenseStack(np.array([[[1e16, 1e16], [1e16, 1e16]]])))
-    >>> rounding.of_scores(np.ones(1), np.array([1.0, -1.0])).round(1)
-    array([15.5, 15.5])
     """
 
     def __init__(self, stack: Any, terms: int | None = None):

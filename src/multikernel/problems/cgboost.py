@@ -27,18 +27,6 @@ class ColumnProblem:
     knows, and what column generation goes by.
 
     Kernels are square and symmetric, and need not be positive semi-definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel import gram_stack
-    >>> from multikernel.problems.cgboost import ColumnProblem
-    >>> from multikernel.svm import LabelSVMs
-    >>> stack = gram_stack(np.eye(2)[:, :, None])
-    >>> problem = ColumnProblem(stack, LabelSVMs([[-1.0], [1.0]], C=10.0))
-    >>> proof = problem.certificate(np.ones(1), np.array([[-1.0], [1.0]]))
-    >>> round(proof.primal, 12), round(proof.dual, 12)
-    (1.0, 1.0)
     """
 
     def __init__(self, stack: GramStack, inner: LabelSVMs):

@@ -32,16 +32,6 @@ class CuttingPlaneModel:
 
     The master problem is a linear program where the set has no curved border [SRSS06, eq. (12)], else one with the
     exact norm, as power cones. ``weight_set`` may be a number p, which stands for ``LpBall(p)``.
-
-    Examples
-    --------
-    >>> from multikernel.problems.cutting_planes import CuttingPlaneModel
-    >>> model = CuttingPlaneModel(2, 1.0)
-    >>> model.add(1.0, [2.0, 0.0])
-    >>> model.add(1.0, [0.0, 2.0])
-    >>> weights, value = model.solve()
-    >>> weights.round(6), round(value, 6)
-    (array([0.5, 0.5]), 0.5)
     """
 
     def __init__(self, n_kernels: int, weight_set: WeightSet | float):

@@ -13,15 +13,6 @@ def extrapolated_move(memory: list[tuple[Vector, Vector]], importance: Vector | 
 
     ``memory`` has positions, the last one last, and where the map would move each; ``importance`` says how much each
     coordinate counts in the mixed move, which is to be small.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.extrapolation import extrapolated_move
-    >>> slow = lambda x: 0.1 * (np.array([3.0]) - x)
-    >>> x = np.array([0.0])
-    >>> float((x + extrapolated_move([(x - 1.0, slow(x - 1.0)), (x, slow(x))])).round(9)[0])
-    3.0
     """
     positions, moves = (np.array(part) for part in zip(*memory))
     differences = np.diff(moves, axis=0).T

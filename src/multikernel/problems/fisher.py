@@ -23,12 +23,6 @@ def fisher_targets(codes: ArrayLike, n_classes: int, sample_weight: ArrayLike | 
     Two classes: ``1/m₊`` for class 1 and ``−1/m₋`` for class 0 [YMBCK10, eq. (4)]. More: column k is
     ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2]. With weights m_k is the
     weight of class k and n that of all samples. ``codes`` are classes 0 … M−1, each of which must occur.
-
-    Examples
-    --------
-    >>> from multikernel.problems.fisher import fisher_targets
-    >>> fisher_targets([0, 1, 1], 2).ravel()
-    array([-1. ,  0.5,  0.5])
     """
     codes = np.asarray(codes)
     counts = np.bincount(codes, sample_weight, minlength=n_classes).astype(np.float64)
@@ -232,18 +226,6 @@ class FisherProblem(PrimalProblem):
         Classes 0 … M−1, read off the targets.
     member : ndarray of shape (n, M)
         √s_i where sample i is of a class, else 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.problems.fisher import FisherProblem, fisher_system, fisher_targets
-    >>> from multikernel.problems.weight_sets import LpBall
-    >>> system = fisher_system(DenseStack(np.eye(2)[None]), reg=1.0, memory=1 << 20)
-    >>> problem = FisherProblem(system, fisher_targets([0, 1], 2), LpBall(1.0))
-    >>> value, alpha = problem.solve_inner(np.ones(1))
-    >>> round(value, 12), alpha.ravel()
-    (1.0, array([-0.5,  0.5]))
     """
 
     def __init__(

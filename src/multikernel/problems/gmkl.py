@@ -65,16 +65,6 @@ class ProductOfKernels:
     the inverse width of that feature: zero where it does not matter. The kernels must have positive entries.
     K(d) is positive semi-definite for all d if they are infinitely divisible, as exp(−distance) is. An entry that
     is zero counts as the smallest positive number (1e-38 in single precision, 2e-308 in double).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.gmkl import ProductOfKernels
-    >>> from multikernel.gram import DenseStack
-    >>> rule = ProductOfKernels()
-    >>> stack = DenseStack(np.stack([np.full((2, 2), 4.0), np.full((2, 2), 3.0)]))
-    >>> rule.combine(rule.prepare(stack), np.array([0.5, 1.0]))[0].round(12)
-    array([6., 6.])
     """
 
     def prepare(self, stack: GramStack) -> GramStack:

@@ -28,16 +28,6 @@ class MarginProblem:
 
     Scores, shape (F, n, M), should come from classifiers that were not trained on the sample in question; ``codes``
     (n,) are the classes. ν in (0, 1] bounds the share of samples with a margin below ρ.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.lpbeta import MarginProblem
-    >>> right, wrong = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([[-1.0, 1.0], [1.0, -1.0]])
-    >>> problem = MarginProblem([right, wrong], [0, 1], nu=0.5)
-    >>> proof = problem.certificate(np.array([1.0, 0.0]), np.array([[0.0, 0.5], [0.5, 0.0]]))
-    >>> round(proof.primal, 12), round(proof.dual, 12)
-    (-2.0, -2.0)
     """
 
     def __init__(

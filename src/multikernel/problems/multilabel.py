@@ -102,20 +102,6 @@ class LabelSumProblem(LabelProblem):
     """``min over p in the simplex of Σ_k J_k(p)``, J_k the optimum of label k's SVM on Σ_j p_j K_j [BJJ10, eq. (2)].
 
     The min-max problem with all labels' SVMs as its inner problem, with bounds from one pass over the kernels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.svm import LabelSVMs
-    >>> from multikernel.problems.multilabel import LabelSumProblem
-    >>> stack = DenseStack(np.stack([np.eye(2), 2 * np.eye(2)]))
-    >>> problem = LabelSumProblem(stack, LabelSVMs([[-1, 1], [1, 1]], C=10.0, bias=False), memory=1 << 20)
-    >>> weights, alpha = problem.start()
-    >>> value, alpha = problem.solve_inner(np.array([0.0, 1.0]), alpha, 1e-9)
-    >>> proof = problem.certificate(np.array([0.0, 1.0]), alpha)
-    >>> round(proof.primal, 9), round(proof.dual, 9)
-    (1.0, 1.0)
     """
 
     def __init__(self, stack: GramStack, inner: LabelSVMs, memory: int):
@@ -155,22 +141,6 @@ class WorstLabelProblem(LabelProblem):
     [BJJ10, eq. (5)]:
 
         min over p, max over γ and alpha, of  Σ_k γ_k (linear_k(alpha_k) − ½ Σ_j p_j q_j(alpha_k)).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.svm import LabelSVMs
-    >>> from multikernel.problems.multilabel import WorstLabelProblem
-    >>> stack = DenseStack(np.stack([np.diag([1.0, 4.0]), np.diag([4.0, 1.0])]))
-    >>> problem = WorstLabelProblem(stack, LabelSVMs([[1, 0], [0, 1]], C=10.0, bias=False), memory=1 << 20)
-    >>> half = np.full(2, 0.5)
-    >>> alpha = problem.solve_labels(half, problem.start()[1], np.arange(2), np.full(2, 1e-9))
-    >>> proof = problem.certificate(half, alpha)
-    >>> round(proof.primal, 9), round(proof.dual, 9)
-    (0.2, 0.2)
-    >>> problem.label_weights(alpha).round(6)
-    array([0.5, 0.5])
     """
 
     def __init__(self, stack: GramStack, inner: LabelSVMs, memory: int):

@@ -55,14 +55,6 @@ class MulticlassHinge:
     ----------
     importance : ndarray of shape (n,)
         The factors c_i, which add up to one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.obscure import MulticlassHinge
-    >>> loss = MulticlassHinge([0, 2], 3)
-    >>> loss.value(np.array([[2.0, 0.0, 0.5], [0.0, 1.0, 0.5]]))
-    0.75
     """
 
     def __init__(
@@ -206,16 +198,6 @@ class ObscureProblem(PrimalProblem):
         Group norm, 1 < p <= 2.
     sparsity : float
         Factor of the (2, 1) norm, which sets whole kernels to zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.problems.obscure import MulticlassHinge, ObscureProblem
-    >>> problem = ObscureProblem(DenseStack(np.eye(2)[None]), MulticlassHinge([0, 1], 2), lam=0.5, p=1.5)
-    >>> proof = problem.certificate(np.ones(1), np.array([[0.5, -0.5], [-0.5, 0.5]]))
-    >>> round(proof.primal, 12), round(proof.dual, 12)
-    (0.25, 0.25)
     """
 
     kernel_dtype = None

@@ -138,13 +138,6 @@ def dual_bound(regularizer: Regularizer, reg: float, linear: float, q: Vector) -
 
     ``linear`` is the linear part of the SVM's dual objective at alpha, q is ``alpha' K_k alpha`` of each kernel; the
     bound is ``nan`` where the penalty offers none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.problems.regularizers import L1, dual_bound
-    >>> dual_bound(L1(), 0.5, 10.0, np.array([4.0, 1.0]))  # q may be at most 2 reg = 1: alpha is halved
-    5.0
     """
     bound = getattr(regularizer, "bound", None)
     return float("nan") if bound is None else reg * float(bound(linear / reg, q / reg))

@@ -88,18 +88,6 @@ class VSKLProblem(MinMaxProblem):
         As for :class:`~multikernel.problems.minmax.KernelProblem`.
     groups : sequence of integer arrays
         Positions of each group's kernels (see :func:`multikernel.problems.vskl.parse_groups`).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.gram import DenseStack
-    >>> from multikernel.svm import CSVM
-    >>> from multikernel.problems.vskl import VSKLProblem
-    >>> stack = DenseStack(np.stack([np.eye(2), np.array([[1.0, -1.0], [-1.0, 1.0]])]))
-    >>> problem = VSKLProblem(stack, CSVM([-1, 1], C=10.0), [[0], [1]], memory=1 << 20)
-    >>> alpha = np.array([-0.2, 0.2])
-    >>> round(problem.lower_bound(alpha), 6)  # 0.4 - (sqrt(0.08) + sqrt(0.16))² / 2
-    0.166863
     """
 
     certificate = KernelProblem.certificate  # type: ignore[assignment]

@@ -49,20 +49,7 @@ _limit: ContextVar[Limit] = ContextVar("limit", default=UNLIMITED)
 
 @contextlib.contextmanager
 def time_limit(seconds: float | None) -> Iterator[Limit]:
-    """Limit the ``with`` block to so many seconds; None leaves it to the limit around it.
-
-    Examples
-    --------
-    >>> from multikernel.runtime.clock import OutOfTime, check, time_limit
-    >>> with time_limit(60.0):
-    ...     check()
-    >>> try:
-    ...     with time_limit(0.0):
-    ...         check()
-    ... except OutOfTime:
-    ...     print("late")
-    late
-    """
+    """Limit the ``with`` block to so many seconds; None leaves it to the limit around it."""
     with _limited(Limit(math.inf if seconds is None else now() + seconds, _limit.get())) as limit:
         yield limit
 

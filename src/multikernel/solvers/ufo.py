@@ -17,14 +17,7 @@ EPOCHS_OF_A_START = 10
 
 
 def ufo_norm(n_kernels: int) -> float:
-    """The group norm p of UFO-MKL: ``p = q / (q - 1)`` with ``q = 2 ln F``; 2 below three kernels, where q < 2.
-
-    Examples
-    --------
-    >>> from multikernel.solvers.ufo import ufo_norm
-    >>> ufo_norm(2), round(ufo_norm(18), 4)
-    (2.0, 1.2092)
-    """
+    """The group norm p of UFO-MKL: ``p = q / (q - 1)`` with ``q = 2 ln F``; 2 below three kernels, where q < 2."""
     q = 2.0 * np.log(n_kernels)
     return 2.0 if q < 2.0 else float(q / (q - 1.0))
 

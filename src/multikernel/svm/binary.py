@@ -260,17 +260,6 @@ class CSVM(_SVM):
         Factor of each class; "balanced" makes both classes weigh the same.
     bias : bool
         Whether the decision function has a constant term.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.svm.binary import CSVM
-    >>> svm = CSVM([-1, 1], C=10.0)
-    >>> value, alpha = svm.solve(np.eye(2))
-    >>> value, alpha
-    (1.0, array([-1.,  1.]))
-    >>> svm.certificate(np.eye(2) @ alpha, alpha).gap
-    0.0
     """
 
     is_c_svm = True
@@ -438,6 +427,6 @@ def sample_weights(
         key in (-1, 1) and isinstance(factor, Real) and 0.0 <= factor < np.inf for key, factor in class_weight.items()
     ):
         raise ValueError(
-            f'class_weight={class_weight!r}: give "balanced", or a mapping from -1, +1 to finite numbers of at least 0.'
+            f'class_weight={class_weight!r}: give "balanced", or a mapping from -1, +1 to numbers of at least 0.'
         )
     return weight * np.where(signs > 0, class_weight.get(1, 1.0), class_weight.get(-1, 1.0))

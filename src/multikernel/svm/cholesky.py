@@ -58,13 +58,6 @@ class CholeskyFactor:
     A kernel that is indefinite by more than ``reg``, if only by rounding to single precision, has no Cholesky factor.
     Then its negative eigenvalues are set to zero; the certificate, which reads the kernel itself, tells what that
     changed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.svm.cholesky import CholeskyFactor
-    >>> CholeskyFactor(np.diag([1.0, 3.0]), 1.0).solve(np.ones((2, 1))).ravel()
-    array([0.5 , 0.25])
     """
 
     def __init__(self, K: NDArray, reg: float | NDArray):

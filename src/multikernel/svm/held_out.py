@@ -23,19 +23,6 @@ class KernelMachines:
     ``folds`` have each sample in at least one test part; where it is in several its scores are averaged. ``grids``
     has values of C for each kernel: the one with the best held-out accuracy is taken, the smallest of equals.
     ``memory`` is what a kernel may take, in bytes; beyond half of it rows are computed when they are needed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel import gram_stack
-    >>> from multikernel.svm.held_out import KernelMachines
-    >>> x = np.array([-2.0, -1.8, -1.6, -1.4, 1.4, 1.6, 1.8, 2.0])[:, None]
-    >>> even, odd = np.arange(0, 8, 2), np.arange(1, 8, 2)
-    >>> machines = KernelMachines(gram_stack(np.outer(x, x)[:, :, None]), np.sign(x), [(even, odd), (odd, even)],
-    ...                           [[1.0]], sample_weight=np.ones(8), memory=10**6)
-    >>> machines.train()
-    >>> np.sign(machines.held_out[0, :, 0])
-    array([-1., -1., -1., -1.,  1.,  1.,  1.,  1.])
     """
 
     def __init__(

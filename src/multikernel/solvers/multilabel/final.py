@@ -93,15 +93,7 @@ def _on_some(inner: LabelSVMs, rows: NDArray[np.intp]) -> LabelSVMs:
 
 
 def best_threshold(scores: Vector, signs: Vector, criterion: str) -> float:
-    """The threshold with the best F1 score or accuracy: midway between two scores; 0.0 where nothing is known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel.solvers.multilabel.final import best_threshold
-    >>> best_threshold(np.array([-2.0, -1.0, -0.5, 1.0]), np.array([-1.0, -1.0, 1.0, 1.0]), "f1")
-    -0.75
-    """
+    """The threshold with the best F1 score or accuracy: midway between two scores; 0.0 where nothing is known."""
     used = signs != 0.0
     order = np.argsort(-scores[used], kind="stable")
     ranked, positive = scores[used][order], signs[used][order] > 0.0
