@@ -18,14 +18,7 @@ def fit_calibration(scores: Array, codes: NDArray[np.intp], weight: Array) -> tu
     maximise the likelihood of Platt's targets, (N + 1) / (N + 2) for the right class instead of 1, N the samples of
     that class for the sigmoid, all samples for the softmax: slopes stay finite where scores separate the classes.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n,) or (n, M)
-        Decision values.
-    codes : ndarray of shape (n,)
-        Positions of the right classes.
-    weight : ndarray of shape (n,)
-        Weights of the samples; only their ratios count.
+    ``codes`` (n,) are positions of the right classes; of the samples' weights only ratios count.
     """
     if not len(scores):
         return 0.0, 0.0

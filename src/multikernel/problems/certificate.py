@@ -22,20 +22,6 @@ class Certificate:
     solver with a bug gets a large gap, not a wrong claim. Both bounds hold in spite of rounding where ``rounding``
     says what it may have done to them.
 
-    Parameters
-    ----------
-    primal : float
-        Upper bound on the optimum.
-    dual : float
-        Lower bound on the optimum; ``nan`` for a problem without a dual.
-    stationarity : float
-        How far the solution is from a stationary point, relative; ``nan`` where it is not measured. It proves
-        nothing about the optimum, but a problem without a dual has no other reason to stop.
-    rounding : float
-        How much of the gap is there because rounding may have moved the values that it is made of.
-    resolution : float
-        Gap that counts as none: an optimum can be zero, and no gap is small relative to that.
-
     Examples
     --------
     >>> from multikernel.problems.certificate import Certificate
@@ -44,11 +30,12 @@ class Certificate:
     (0.5, 0.25)
     """
 
-    primal: float
-    dual: float
+    primal: float  # upper bound
+    dual: float  # lower bound; nan for a problem without a dual
+    # relative distance from a stationary point, nan if not measured: all that a problem without a dual can stop by
     stationarity: float = float("nan")
-    rounding: float = field(default=0.0, repr=False)
-    resolution: float = field(default=0.0, repr=False)
+    rounding: float = field(default=0.0, repr=False)  # how much of the gap may be rounding
+    resolution: float = field(default=0.0, repr=False)  # gap that counts as none: the optimum can be zero
 
     @property
     def gap(self) -> float:
@@ -127,8 +114,5 @@ class Rounding:
         """Numbers in a sum, and a few operations beside it."""
         if self.terms is not None:
             return self.terms + 4
-        return (
-            int(np.count_nonzero(alpha.reshape(len(alpha), -1).any(axis=1)))
-            + int(self.stack.ranks.max(initial=0))
-            + 4
-        )
+        used = np.count_nonzero(alpha.reshape(len(alpha), -1).any(axis=1))
+        return int(used) + int(self.stack.ranks.max(initial=0)) + 4

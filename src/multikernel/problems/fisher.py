@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,15 +36,7 @@ def fisher_targets(codes: ArrayLike, n_classes: int, sample_weight: ArrayLike | 
 
 
 class FisherSystem:
-    """``K(g) + λI`` for changing weights g; the last factorisation is kept.
-
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels, square.
-    reg : float
-        The ridge λ.
-    """
+    """``K(g) + λI`` for changing weights g, K of a square stack and λ = ``reg``; the last factorisation is kept."""
 
     def __init__(self, stack: GramStack, reg: float):
         if not (reg > 0.0 and np.isfinite(reg)):
@@ -53,7 +45,7 @@ class FisherSystem:
         self.features: Features | None = None
         self._factor: tuple[NDArray, Any] | None = None
 
-    def with_reg(self, reg: float) -> FisherSystem:
+    def with_reg(self, reg: float) -> Self:
         """The same kernels with another ridge; what does not depend on it is shared."""
         other = copy.copy(self)
         other.reg, other._factor = reg, None
@@ -76,22 +68,6 @@ class FisherSystem:
         """``(K(g) + λI)⁻¹ right``, shape (n, c)."""
         return self.factor(weights).solve(right)
 
-    def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``K(g) alpha``, shape (n, c)."""
-        raise NotImplementedError
-
-    def squares(self, alpha: Matrix) -> Vector:
-        """``⟨alpha, K_j alpha⟩``, shape (F,)."""
-        raise NotImplementedError
-
-    def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
-        raise NotImplementedError
-
-    def inverse_diagonal(self, weights: NDArray) -> Vector:
-        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
-        raise NotImplementedError
-
 
 class DenseSystem(FisherSystem):
     """Kernels as matrices: a Cholesky factorisation of the combined kernel for each set of weights."""
@@ -112,9 +88,11 @@ class DenseSystem(FisherSystem):
         return CholeskyFactor(self.combined(weights), self.reg)
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """``K(g) alpha``, shape (n, c)."""
         return self.combined(weights) @ alpha
 
     def squares(self, alpha: Matrix) -> Vector:
+        """``⟨alpha, K_j alpha⟩``, shape (F,)."""
         if alpha.shape[1] == 1:  # the scores will serve the curvature as well
             return np.maximum(self._scores_of_each(alpha)[:, :, 0] @ alpha[:, 0], 0.0)
         return np.maximum(self.stack.summed_forms(alpha), 0.0)  # one pass over the kernels for all columns
@@ -130,12 +108,14 @@ class DenseSystem(FisherSystem):
         return self._last[1]
 
     def curvature(self, weights: NDArray, alpha: Matrix) -> Matrix:
+        """``⟨K_i alpha, (K(g) + λI)⁻¹ K_j alpha⟩``, shape (F, F)."""
         scores = self._scores_of_each(alpha)
         F, n, c = scores.shape
         white = self.factor(weights).whiten(np.moveaxis(scores, 0, -1).reshape(n, c * F)).reshape(n * c, F)
         return white.T @ white
 
     def inverse_diagonal(self, weights: NDArray) -> Vector:
+        """Diagonal of ``(K(g) + λI)⁻¹``, shape (n,)."""
         return self.factor(weights).inverse_diagonal()
 
 
@@ -178,7 +158,7 @@ class LowRankSystem(FisherSystem):
         return (1.0 - (white**2).sum(axis=0)) / self.reg
 
 
-def fisher_system(stack: GramStack, reg: float, memory: int) -> FisherSystem:
+def fisher_system(stack: GramStack, reg: float, memory: int) -> DenseSystem | LowRankSystem:
     """The cheaper system for a stack; an error if an (n, n) matrix is needed and does not fit in ``memory``."""
     n = len(stack)
     if stack.explicit and stack.ranks.sum() < n:
@@ -215,21 +195,14 @@ class FisherProblem(PrimalProblem):
     scores are D times the projections, and the coefficients of the discriminants are D alpha.
 
     The system has the kernels and λ; ``targets`` (n, c) are centred labels, see :func:`fisher_targets`.
-
-    Attributes
-    ----------
-    targets : ndarray of shape (n, c)
-        DH.
-    roots : ndarray of shape (n,)
-        Diagonal of D.
-    codes : ndarray of shape (n,)
-        Classes 0 … M−1, read off the targets.
-    member : ndarray of shape (n, M)
-        √s_i where sample i is of a class, else 0.
     """
 
     def __init__(
-        self, system: FisherSystem, targets: ArrayLike, weight_set: LpBall, sample_weight: ArrayLike | None = None
+        self,
+        system: DenseSystem | LowRankSystem,
+        targets: ArrayLike,
+        weight_set: LpBall,
+        sample_weight: ArrayLike | None = None,
     ):
         labels = np.array(targets, dtype=np.float64)
         if labels.ndim != 2:
@@ -237,6 +210,7 @@ class FisherProblem(PrimalProblem):
         super().__init__(system.stack, memory=0)
         self.system, self.reg, self.weight_set = system, system.reg, weight_set
         self.features, self.rounding = system.features, system.rounding
+        # diagonal of D (n,), DH (n, c), classes 0 … M−1 (n,), and √s_i where sample i is of a class, else 0 (n, M)
         self.roots = np.ones(len(labels)) if sample_weight is None else np.sqrt(np.asarray(sample_weight, float))
         self.targets = self.roots[:, None] * labels
         self.codes = (labels[:, 0] > 0.0).astype(np.intp) if labels.shape[1] == 1 else labels.argmax(axis=1)

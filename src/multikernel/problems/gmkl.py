@@ -170,19 +170,8 @@ class GeneralizedProblem(KernelProblem):
     With alpha the solution of that SVM, T has the derivative ``reg ∂r/∂d_k − ½ alpha' (∂K/∂d_k) alpha``. It is not
     convex in general, and then there is no lower bound: the certificate holds T, ``nan``, and how far the
     point is from a stationary one. For sums of kernels and penalties that are convex, T is convex, and alpha proves
-    a bound (:func:`~multikernel.problems.regularizers.dual_bound`).
-
-    Parameters
-    ----------
-    stack, inner, memory
-        As for :class:`~multikernel.problems.minmax.KernelProblem`; the stack as the rule wants to see it
-        (:func:`prepared`).
-    rule : KernelRule
-        K(d).
-    regularizer : Regularizer
-        r(d).
-    reg : float
-        Weight of the penalty.
+    a bound (:func:`~multikernel.problems.regularizers.dual_bound`). The stack comes as the rule wants to see it
+    (:func:`prepared`).
     """
 
     def __init__(
@@ -193,7 +182,9 @@ class GeneralizedProblem(KernelProblem):
         self.lower = float(getattr(regularizer, "lower", 0.0))
         start = getattr(rule, "start", lambda stack: np.full(stack.n_kernels, 1.0 / stack.n_kernels))
         self._start = np.asarray(start(stack), dtype=np.float64)
-        self._forms = LastValue(self._checked_forms)
+        # alpha' (∂K/∂d_k) alpha, shape (F,)
+        name = f"{rule!r}.gradient"
+        self._forms = LastValue(lambda d, alpha: self._checked(name, rule.gradient(stack, d, alpha), d))
 
     def start(self) -> tuple[Vector, NDArray]:
         """Parameters that favour no kernel, and a feasible alpha."""
@@ -238,10 +229,6 @@ class GeneralizedProblem(KernelProblem):
         """``∂T/∂d_k`` as alpha sees it, shape (F,)."""
         penalty = self._checked(f"{self.regularizer!r}.gradient", self.regularizer.gradient(d), d)
         return self.reg * penalty - 0.5 * self._forms(d, alpha)
-
-    def _checked_forms(self, d: Vector, alpha: NDArray) -> Vector:
-        """``alpha' (∂K/∂d_k) alpha``, shape (F,)."""
-        return self._checked(f"{self.rule!r}.gradient", self.rule.gradient(self.stack, d, alpha), d)
 
     @staticmethod
     def _checked(name: str, found: Any, d: Vector) -> Vector:

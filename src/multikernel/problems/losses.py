@@ -22,25 +22,12 @@ class SmoothLoss:
     """``Σ_i c_i ℓ_i(f_i)`` with ℓ_i convex and smooth in the scores f_i of sample i, shape (T,).
 
     A subclass gives ℓ of every sample, its derivative, a diagonal of its second derivative, and its conjugate
-    ``ℓ*(v) = max over f of v·f - ℓ(f)`` with its domain.
-
-    Parameters
-    ----------
-    targets : array of shape (n,) or (n, T)
-        Signs, indicators of classes or numbers, a column for each score.
-    sample_weight : array of shape (n,), optional
-        Weights s_i; ``c_i = s_i / Σ s``. By default all are 1.
-
-    Attributes
-    ----------
-    importance : ndarray of shape (n,)
-        The factors c_i, which add up to one.
-    smoothness : float
-        Largest eigenvalue that the second derivative of any ℓ_i has anywhere.
+    ``ℓ*(v) = max over f of v·f - ℓ(f)`` with its domain. Targets, (n,) or (n, T), are signs, indicators of classes or
+    numbers; ``importance`` (n,) are ``c_i = s_i / Σ s`` of the weights of samples.
     """
 
     code: int
-    smoothness: float
+    smoothness: float  # largest eigenvalue of the second derivative of any ℓ_i, anywhere
     width: float = np.inf  # of the part that is curved
     separable = True  # whether it is a sum over scores
 

@@ -86,16 +86,9 @@ class SVMProblem:
 
 
 class KernelProblem(SVMProblem):
-    """SVMs on one kernel that is made of a stack by weights.
+    """SVMs on one kernel that is made of a square stack by weights.
 
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels, square.
-    inner : CSVM, NuSVM or LabelSVMs
-        The problem in alpha; with several labels the objectives are summed.
-    memory : int
-        Bytes that the combined kernel may take; beyond, it is computed where it is read.
+    ``inner`` is a CSVM, a NuSVM or LabelSVMs. Beyond ``memory`` bytes the combined kernel is computed when read.
     """
 
     def __init__(self, stack: GramStack, inner: Any, memory: int):
@@ -171,13 +164,6 @@ class MinMaxProblem(KernelProblem):
 
     which is the certificate of every method that solves this problem. Both bounds include what rounding may have done
     to them; where that is most of the gap, ``sharpen`` has scores computed as if in twice the precision.
-
-    Parameters
-    ----------
-    stack, inner, memory
-        As for :class:`~multikernel.problems.minmax.KernelProblem`.
-    weight_set : WeightSet
-        The set G.
     """
 
     def __init__(self, stack: GramStack, inner: Any, weight_set: WeightSet, memory: int):

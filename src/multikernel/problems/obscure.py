@@ -40,21 +40,8 @@ class MulticlassHinge:
     With the default costs, 1 for every wrong class, this is the hinge loss of [CS01]; two classes are no special
     case. Other costs make it the margin-rescaled loss of a hierarchy or of unequal mistakes.
 
-    Parameters
-    ----------
-    labels : array of shape (n,)
-        Classes as integers 0, …, M - 1.
-    n_classes : int
-        Number of classes M.
-    sample_weight : array of shape (n,), optional
-        Weights s_i; ``c_i = s_i / Σ s``. By default all are 1.
-    cost : array of shape (M, M), optional
-        Cost of answering column r where row y is right: zero on the diagonal, elsewhere not negative.
-
-    Attributes
-    ----------
-    importance : ndarray of shape (n,)
-        The factors c_i, which add up to one.
+    Labels (n,) are positions of the M classes, ``importance`` (n,) are ``c_i = s_i / Σ s`` of the weights of samples,
+    and ``cost[y, r]`` is that of answering r where y is right.
     """
 
     def __init__(
@@ -90,16 +77,13 @@ class MulticlassHinge:
 
     def best_scale(self, scores: NDArray, curvature: float, slope: float = 0.0) -> float:
         """The factor t >= 0 that minimises ``½ curvature t² + slope t + value(t · scores)``, by bisection."""
-        lead = scores - scores[self._own][:, None]
-        derivative_of_loss = self._along(lead)
+        derivative_of_loss = self._along(scores - scores[self._own][:, None])
 
         def derivative(t: float) -> float:
             return curvature * t + slope + derivative_of_loss(t)
 
         low, high = 0.0, 1.0
-        for _ in range(60):
-            if derivative(high) >= 0.0:
-                break
+        while derivative(high) < 0.0 and high < 2.0**60:
             low, high = high, 2.0 * high
         for _ in range(50):
             middle = 0.5 * (low + high)
@@ -186,18 +170,7 @@ class ObscureProblem(PrimalProblem):
 
         D(A) = linear(A) - 1/(2 lam) ‖(max(‖θ_j(A)‖ - sparsity, 0))_j‖_q²  <=  optimum  <=  f(w),    1/p + 1/q = 1.
 
-    Parameters
-    ----------
-    stack, memory
-        As for :class:`PrimalProblem`.
-    loss : MulticlassHinge
-        The loss, with labels and sample weights.
-    lam : float
-        Factor of the squared norm.
-    p : float
-        Group norm, 1 < p <= 2.
-    sparsity : float
-        Factor of the (2, 1) norm, which sets whole kernels to zero.
+    p is the group norm, 1 < p <= 2, and ``sparsity`` the factor of the (2, 1) norm, which sets whole kernels to zero.
     """
 
     kernel_dtype = None

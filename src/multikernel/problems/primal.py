@@ -20,13 +20,7 @@ class PrimalProblem:
     """A problem on ``Σ_j weights_j K_j``, which is kept; values that certificates are made of, with their rounding.
 
     A subclass has a ``weight_set``, and ``scores(weights, alpha)`` and ``squares(alpha)``, which solvers use as well.
-
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels, square.
-    memory : int
-        Bytes that kernels may use.
+    Kernels of the square stack may use ``memory`` bytes.
     """
 
     weight_set: LpBall
@@ -116,10 +110,8 @@ class PrimalProblem:
             _, norms, off = self._precise_norms(alpha)
             return (norms**2).sum(axis=1), (off * (2.0 * norms + off)).sum(axis=1)
         products = self.stack.apply_precisely(alpha)
-        forms, sizes = (
-            np.einsum("fnt,nt->f", products, alpha),
-            np.einsum("fnt,nt->f", np.abs(products), np.abs(alpha)),
-        )
+        forms = np.einsum("fnt,nt->f", products, alpha)
+        sizes = np.einsum("fnt,nt->f", np.abs(products), np.abs(alpha))
         return np.maximum(forms, 0.0), self.rounding.of_forms(alpha, sizes)
 
     def _precise_norms(self, alpha: Matrix) -> tuple[Matrix, Matrix, Matrix]:

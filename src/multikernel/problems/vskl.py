@@ -80,14 +80,7 @@ class VSKLProblem(MinMaxProblem):
     ``Σ_k weights_k K_k``. One group makes it ℓ1 MKL; with groups of one kernel each no kernel is left out.
 
     Unlike other problems of this kind its weights are not confined to a convex set: ``weight_set`` is the simplex
-    that one group has.
-
-    Parameters
-    ----------
-    stack, inner, memory
-        As for :class:`~multikernel.problems.minmax.KernelProblem`.
-    groups : sequence of integer arrays
-        Positions of each group's kernels (see :func:`multikernel.problems.vskl.parse_groups`).
+    that one group has. ``groups`` are positions of each group's kernels, as :func:`parse_groups` returns them.
     """
 
     certificate = KernelProblem.certificate  # type: ignore[assignment]
@@ -231,18 +224,8 @@ class Turns:
 def parse_groups(groups: Any, names: Sequence[str]) -> list[NDArray[np.intp]]:
     """The groups as arrays of kernel positions, after a check that each kernel is in exactly one.
 
-    Parameters
-    ----------
-    groups : list of lists, or array-like of shape (F,)
-        Either one list per group of kernels, by position or by name, or one label per kernel: kernels with the same
-        label are a group.
-    names : sequence of str
-        Names of the F kernels.
-
-    Returns
-    -------
-    list of ndarray of int
-        Positions, ascending within a group. Groups given by labels are in the order of their first kernels.
+    ``groups`` is a list per group, of positions or names of kernels, or one label per kernel: those with the same
+    label are a group.
 
     Examples
     --------
@@ -258,7 +241,11 @@ def parse_groups(groups: Any, names: Sequence[str]) -> list[NDArray[np.intp]]:
         raise ValueError(f"groups is empty, but there are {len(names)} kernels: put each of them into a group.")
     nested = [isinstance(entry, (list, tuple, set, range, np.ndarray)) for entry in entries]
     if not any(nested):
-        return _from_labels(entries, names)
+        if len(entries) != len(names):
+            raise ValueError(
+                f"groups has {len(entries)} labels for {len(names)} kernels: give one label per kernel, or lists."
+            )
+        return [np.flatnonzero([label == other for other in entries]) for label in dict.fromkeys(entries)]
     if not all(nested):
         k = nested.index(False)
         raise ValueError(
@@ -269,19 +256,6 @@ def parse_groups(groups: Any, names: Sequence[str]) -> list[NDArray[np.intp]]:
     ]
     _check_partition(parsed, names)
     return parsed
-
-
-def _from_labels(labels: list, names: list[str]) -> list[NDArray[np.intp]]:
-    """Groups of kernels with equal labels."""
-    if len(labels) != len(names):
-        raise ValueError(
-            f"groups has {len(labels)} labels for {len(names)} kernels: give one label per kernel, or a list "
-            "of lists."
-        )
-    members: dict[Any, list[int]] = {}
-    for position, label in enumerate(labels):
-        members.setdefault(label, []).append(position)
-    return [np.array(group, dtype=np.intp) for group in members.values()]
 
 
 def _position(entry: Any, group: int, names: list[str]) -> int:
