@@ -14,9 +14,8 @@ from multikernel import MultilabelMKLClassifier
 from multikernel.estimators.multilabel import parse_labels
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF, Linear
-from multikernel.problems.multilabel import LabelSumProblem
+from multikernel.problems.multilabel import LabelSumProblem, best_threshold, left_out_scores
 from multikernel.solvers.catalogue import SOLVERS
-from multikernel.solvers.multilabel.final import best_threshold, left_out_scores
 from multikernel.svm import LabelSVMs
 
 

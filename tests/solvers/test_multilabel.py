@@ -26,8 +26,7 @@ from multikernel.solvers.multilabel.sa import (
     paper_estimates,
     smoothed,
 )
-from multikernel.solvers.printed.mirror_prox import label_mirror_prox
-from multikernel.solvers.printed.multilabel_sum import subgradient
+from multikernel.solvers.printed.multilabel import label_mirror_prox, subgradient
 from multikernel.svm import CSVM, LabelSVMs
 from multikernel.svm.quadratic_program import kernel_times
 

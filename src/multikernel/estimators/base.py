@@ -25,7 +25,7 @@ from multikernel.estimators.sklearn_bases import (
 )
 from multikernel.gram import Combination, GramStack, WeightedSum, combined_scores
 from multikernel.io.state import attributes, either, positions, reals
-from multikernel.kernels.columns import is_annotated
+from multikernel.kernels.quantities import is_annotated
 from multikernel.kernels.views import annotated_table
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.clock import grace

@@ -27,7 +27,7 @@ from multikernel.gram.normalization import Normalization
 from multikernel.io import state
 from multikernel.io.state import positions, reals
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
-from multikernel.kernels.columns import is_annotated, is_frame
+from multikernel.kernels.quantities import is_annotated, is_frame
 from multikernel.kernels.views import annotated_table
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.warnings import warn_user

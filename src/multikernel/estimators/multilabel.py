@@ -23,12 +23,11 @@ from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
 from multikernel.io.state import attributes, flags, positions, reals
 from multikernel.problems.calibration import fit_calibration, log_probabilities
-from multikernel.problems.multilabel import LabelProblem, LabelSumProblem, WorstLabelProblem
+from multikernel.problems.multilabel import CRITERIA, LabelProblem, LabelSumProblem, WorstLabelProblem, final_labels
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.warnings import warn_user
 from multikernel.solvers.catalogue import find_solver, solve_by_name
-from multikernel.solvers.multilabel.final import CRITERIA, final_labels
 from multikernel.svm import LabelSVMs
 
 

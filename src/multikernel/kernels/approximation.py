@@ -12,11 +12,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from multikernel.io.state import COUNT, REAL, attributes, optional, part, reals, samples
-from multikernel.kernels.base import Kernel, parameters
-from multikernel.kernels.columns import as_data, resolve_columns, take_columns
+from multikernel.kernels.base import Kernel, parameters, resolve_columns
 from multikernel.kernels.functions import RBF, ExplicitKernel
 from multikernel.kernels.histograms import Laplacian
-from multikernel.kernels.quantities import PreparedRows, Products, Quantity, Rows, TrainingSet, products, row_blocks
+from multikernel.kernels.quantities import (
+    PreparedRows,
+    Products,
+    Quantity,
+    Rows,
+    TrainingSet,
+    as_data,
+    products,
+    row_blocks,
+    take_columns,
+)
 
 _SAMPLE = 500  # training samples on which random Fourier features are judged
 _LARGEST_FOURIER_RANK = 2**15

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from multikernel.io.files import near_matches
 from multikernel.io.state import COUNT, POSITIVE, Maybe, attributes, labels, optional, positions, text
-from multikernel.kernels.columns import describe, names_of, resolve_columns
-from multikernel.kernels.quantities import PreparedRows, Quantity, TrainingSet
+from multikernel.kernels.quantities import PreparedRows, Quantity, TrainingSet, describe, names_of
 from multikernel.runtime.threads import over_rows
 
 # Distances whose exponentials are taken at a time: they stay in the second-level cache.
@@ -293,9 +293,9 @@ def fitted_bandwidth(bandwidth: Any, training: TrainingSet, quantity: Quantity) 
 
 def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:
     """out = exp(−distances / bandwidth), on all cores."""
-    from multikernel.compiled import pairwise
+    from multikernel.compiled import gram as compiled
 
-    loop = pairwise.exponential_float32 if out.dtype == np.float32 else pairwise.exponential_float64
+    loop = compiled.exponential_float32 if out.dtype == np.float32 else compiled.exponential_float64
     factor = out.dtype.type(-1.0 / bandwidth)
     distances, n_columns = np.ascontiguousarray(distances), out.shape[1]
     n_rows = max(1, EXPONENTIALS // max(1, n_columns))
@@ -329,3 +329,75 @@ def unique_names(names: Sequence[str]) -> list[str]:
             unique = f"{name} #{count}"
         taken[unique] = None
     return list(taken)
+
+
+def resolve_columns(columns: Any, X: Any, feature_names: Sequence[str] | None = None) -> np.ndarray:
+    """Positions of the selected columns, shape (d,).
+
+    ``columns`` is as in scikit-learn's ``ColumnTransformer``: None (all), a name, a position, a slice (of names, with
+    its end), a sequence of names or positions, a mask, or a callable that is called with X and returns any of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.zeros((2, 4))
+    >>> resolve_columns(slice(1, 3), X), resolve_columns(["d", "a"], X, feature_names=["a", "b", "c", "d"])
+    (array([1, 2]), array([3, 0]))
+    """
+    columns = columns(X) if callable(columns) else columns
+    n_features = X.shape[1]
+    names = list(feature_names) if feature_names is not None else names_of(X)
+    if columns is None:
+        return np.arange(n_features)
+    select = _from_slice if isinstance(columns, slice) else _from_sequence
+    selected = select(columns, n_features, names)
+    if selected.size == 0:
+        raise ValueError(f"columns={columns!r} selects none of the {n_features} columns; a kernel needs one.")
+    return selected
+
+
+def _from_slice(columns: slice, n_features: int, names: list[str] | None) -> np.ndarray:
+    ends: list[Any] = [columns.start, columns.stop]
+    for k, end in enumerate(ends):
+        if isinstance(end, str):
+            ends[k] = int(_positions_of([end], names)[0]) + k  # the end of a slice of names belongs to it
+    return np.arange(n_features)[slice(ends[0], ends[1], columns.step)]
+
+
+def _from_sequence(columns: Any, n_features: int, names: list[str] | None) -> np.ndarray:
+    columns = np.atleast_1d(np.asarray(columns))
+    if columns.size == 0:
+        return np.empty(0, np.intp)
+    if columns.ndim != 1:
+        raise TypeError(f"columns has shape {columns.shape}; give a flat list of names or positions.")
+    if columns.dtype == bool:
+        if len(columns) != n_features:
+            raise ValueError(f"columns is a mask of {len(columns)} entries, but X has {n_features} columns.")
+        return np.flatnonzero(columns)
+    if all(isinstance(c, str) for c in columns.tolist()):
+        return _positions_of(columns.tolist(), names)
+    if not np.issubdtype(columns.dtype, np.integer):
+        raise TypeError(
+            f"columns has entries of type {columns.dtype}; give names, integer positions, "
+            "a boolean mask, a slice or a callable."
+        )
+    outside = columns[(columns < -n_features) | (columns >= n_features)]
+    if outside.size:
+        raise IndexError(
+            f"columns asks for position {outside[0]}, but X has {n_features} columns (0 to {n_features - 1})."
+        )
+    return (columns % n_features).astype(np.intp)
+
+
+def _positions_of(wanted: list[str], names: list[str] | None) -> np.ndarray:
+    if names is None:
+        raise ValueError(
+            f"columns are chosen by name ({describe(wanted)}), but X has no column names: pass a data frame, or "
+            "choose them by position."
+        )
+    position = {name: k for k, name in enumerate(names)}
+    missing = [name for name in wanted if name not in position]
+    if missing:
+        others = f" nor {len(missing) - 1} more of the {len(wanted)} that were chosen" if len(missing) > 1 else ""
+        raise ValueError(f"X has no column named {missing[0]!r}{others}; {near_matches(missing[0], names)}")
+    return np.array([position[name] for name in wanted], np.intp)

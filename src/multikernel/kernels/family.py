@@ -13,7 +13,6 @@ from multikernel.io.files import near_matches
 from multikernel.io.state import attributes, each, labels, part
 from multikernel.kernels.approximation import Nystroem
 from multikernel.kernels.base import Kernel, unique_names
-from multikernel.kernels.columns import checksum, describe, is_frame, refuse_nonfinite
 from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
 from multikernel.kernels.gene_sets import sets_in_columns
 from multikernel.kernels.given import (
@@ -24,7 +23,16 @@ from multikernel.kernels.given import (
     is_gaussian_process_kernel,
 )
 from multikernel.kernels.histograms import ChiSquared, HistogramIntersection, Laplacian, SpatialPyramid
-from multikernel.kernels.quantities import PreparedRows, TrainingSet, Window, row_blocks
+from multikernel.kernels.quantities import (
+    PreparedRows,
+    TrainingSet,
+    Window,
+    checksum,
+    describe,
+    is_frame,
+    refuse_nonfinite,
+    row_blocks,
+)
 from multikernel.runtime.warnings import warn_user
 
 NAMED_KERNELS: dict[str, Callable[..., Kernel]] = {

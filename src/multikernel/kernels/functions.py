@@ -10,7 +10,6 @@ from scipy import sparse
 
 from multikernel.io.state import COUNT, POSITIVE, REAL, attributes, optional, reals
 from multikernel.kernels.base import DistanceKernel, Kernel, parameters, shown
-from multikernel.kernels.columns import as_data, take_columns
 from multikernel.kernels.quantities import (
     Cosines,
     InnerProducts,
@@ -19,8 +18,10 @@ from multikernel.kernels.quantities import (
     RawProducts,
     SquaredDistances,
     TrainingSet,
+    as_data,
     column_variance,
     in_chunks,
+    take_columns,
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from multikernel.kernels.columns import is_frame
+from multikernel.kernels.quantities import is_frame
 from multikernel.runtime.warnings import warn_user
 
 

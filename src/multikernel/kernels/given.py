@@ -11,8 +11,7 @@ from scipy.sparse import issparse
 
 from multikernel.io.state import array, attributes
 from multikernel.kernels.base import DistanceKernel, Kernel, parameters
-from multikernel.kernels.columns import take_columns
-from multikernel.kernels.quantities import PreparedRows, Quantity, Rows, TrainingSet, Window
+from multikernel.kernels.quantities import PreparedRows, Quantity, Rows, TrainingSet, Window, take_columns
 
 
 def _dense(X: Any) -> np.ndarray:

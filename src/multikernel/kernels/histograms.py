@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from multikernel.kernels.base import DistanceKernel, Kernel, parameters
-from multikernel.kernels.columns import take_columns
 from multikernel.kernels.quantities import (
     Derived,
     PreparedRows,
@@ -18,6 +17,7 @@ from multikernel.kernels.quantities import (
     TrainingSet,
     WeightedQuantity,
     Window,
+    take_columns,
 )
 from multikernel.runtime.threads import over_rows
 
@@ -86,26 +86,26 @@ class Histograms(Quantity):
         return np.maximum(overlap, 0, out=overlap)
 
     def _over_all_bins(self, left: Rows, right: Rows, window: Window) -> np.ndarray:
-        from multikernel.compiled import pairwise
+        from multikernel.compiled import gram as compiled
 
-        metric = getattr(pairwise, self.metric)
+        metric = getattr(compiled, self.metric)
         A, B = left.data[window.start : window.stop], right.data[window.first :]
         out = np.empty((len(A), len(B)), A.dtype)
-        over_rows(lambda r0, r1: pairwise.dense(metric, A, B, out, r0, r1), len(A), work=out.size * A.shape[1])
+        over_rows(lambda r0, r1: compiled.dense(metric, A, B, out, r0, r1), len(A), work=out.size * A.shape[1])
         return out
 
     def _over_shared_bins(self, left: Rows, right: Rows, window: Window) -> np.ndarray:
-        from multikernel.compiled import pairwise
+        from multikernel.compiled import gram as compiled
 
         A = left.remember("csr", lambda: _clean(sparse.csr_matrix(left.data)))
         B = right.remember("csc", lambda: _clean(sparse.csc_matrix(right.data)))
         starts = np.empty(len(B.indptr) - 1, np.int64)
-        pairwise.first_entries(B.indptr, B.indices, window.first, starts)
+        compiled.first_entries(B.indptr, B.indices, window.first, starts)
         out = np.empty((window.stop - window.start, len(right) - window.first), A.dtype)
         sparse_data = A.indptr, A.indices, A.data, window.start, starts, B.indptr, B.indices, B.data, window.first
-        data = (getattr(pairwise, self.metric), *sparse_data, out)
+        data = (getattr(compiled, self.metric), *sparse_data, out)
         over_rows(
-            lambda r0, r1: pairwise.overlap(*data, np.empty(out.shape[1]), r0, r1), len(out), work=10 * out.size
+            lambda r0, r1: compiled.overlap(*data, np.empty(out.shape[1]), r0, r1), len(out), work=10 * out.size
         )
         return out
 

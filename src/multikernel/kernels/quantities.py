@@ -1,4 +1,5 @@
-"""Pairwise quantities that kernels are functions of, computed block by block, once however many kernels need them.
+"""Pairwise quantities that kernels are functions of, computed block by block, once however many kernels need them;
+columns cut out of any kind of table.
 
 A *quantity* (inner products, distances, cosines) is what kernels on the same columns share. It turns data into *rows*
 once (selected, centred, normalised) and then gives any *window* of its (n, m) matrix from them.
@@ -6,13 +7,13 @@ once (selected, centred, normalised) and then gives any *window* of its (n, m) m
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from multikernel.kernels.columns import as_data, is_frame, names_of, take_columns, take_rows
 from multikernel.runtime.clock import check
 from multikernel.runtime.threads import over_rows
 
@@ -382,3 +383,102 @@ class TrainingSet:
         """Whether the distances of all pairs, the upper half in blocks, may be kept as well."""
         used = sum(block.nbytes for blocks in self.kept.values() for block in blocks)
         return used + 0.6 * len(self.prepared) ** 2 * self.prepared.dtype.itemsize <= self.keep
+
+
+def as_data(X: Any) -> Any:
+    """Return X as a 2-D array, CSR matrix or data frame (3-D arrays of stacked matrices pass as they are)."""
+    if sparse.issparse(X):
+        return X.tocsr()
+    if is_frame(X):
+        return X
+    X = np.asarray(X)
+    if X.ndim not in (2, 3):
+        raise ValueError(
+            f"X has {X.ndim} dimension(s), shape {X.shape}; a kernel needs rows and columns. "
+            "Use X.reshape(-1, 1) for one column, X.reshape(1, -1) for one sample."
+        )
+    return X
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas or polars data frame (neither library is imported)."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_column"))
+
+
+def is_annotated(X: Any) -> bool:
+    """Whether X is AnnData or MuData (neither library is imported)."""
+    return hasattr(X, "obs_names") and hasattr(X, "var_names")
+
+
+def names_of(X: Any) -> list[str] | None:
+    """Column names of a data frame; None for anything else, or when they are not all strings."""
+    if not is_frame(X):
+        return None
+    names = list(X.columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def take_columns(X: Any, columns: np.ndarray, dtype: Any = None) -> Any:
+    """The selected columns as a C-contiguous float array, or CSR where X is sparse; no copy where none is needed."""
+    contiguous = bool((np.diff(columns) == 1).all())  # a slice needs no copy
+    if hasattr(X, "iloc"):
+        selected = X.iloc[:, columns].to_numpy()
+    elif is_frame(X):
+        selected = X[:, columns.tolist()].to_numpy()
+    else:
+        chosen = slice(int(columns[0]), int(columns[-1]) + 1) if contiguous else columns
+        selected = X if contiguous and len(columns) == X.shape[1] else X[:, chosen]
+    dtype = dtype or (np.float32 if selected.dtype == np.float32 else np.float64)
+    if sparse.issparse(selected):
+        return selected.astype(dtype, copy=False)
+    try:
+        return np.ascontiguousarray(selected, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"The selected columns {describe(columns.tolist())} are not all numbers: {error}") from None
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Some samples of any kind of data."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def describe(columns: Any) -> str:
+    """A few words that say which columns are meant, for labels and messages.
+
+    Examples
+    --------
+    >>> describe("petals"), describe(slice(0, 10)), describe([0, 1, 2, 3, 4])
+    ('petals', 'columns 0:10', 'columns 0, 1, … 4')
+    """
+    if isinstance(columns, str):
+        return columns
+    if isinstance(columns, slice):
+        parts = [columns.start, columns.stop] + ([columns.step] if columns.step is not None else [])
+        return "columns " + ":".join("" if part is None else str(part) for part in parts)
+    if callable(columns):
+        return getattr(columns, "__name__", type(columns).__name__)
+    entries = np.atleast_1d(np.asarray(columns)).tolist()
+    shown = [str(entry) for entry in entries]
+    shown = shown if len(shown) <= 3 else [*shown[:2], "… " + shown[-1]]
+    named = bool(entries) and isinstance(entries[0], str)
+    return ("" if named else "columns " if len(entries) > 1 else "column ") + ", ".join(shown)
+
+
+def checksum(X: Any) -> int:
+    """A number that tells the content of an array or a sparse matrix from others."""
+    if sparse.issparse(X):
+        return zlib.crc32(X.data, zlib.crc32(X.indices))
+    return zlib.crc32(np.ascontiguousarray(X).data)
+
+
+def refuse_nonfinite(X: Any, name: str) -> None:
+    """An error if X is the reason why a kernel is not finite."""
+    values = X.data if sparse.issparse(X) else np.asarray(X)
+    bad = ~np.isfinite(values.astype(np.float64))
+    if bad.any():
+        position = tuple(int(k) for k in np.argwhere(bad)[0])
+        where = "" if sparse.issparse(X) else f" at {position}"
+        raise ValueError(
+            f"X holds {values[position]}{where} ({int(bad.sum())} such values in all), so kernel {name!r} is not "
+            "finite. Impute or drop missing values first."
+        )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from multikernel.kernels.columns import is_annotated, is_frame
+from multikernel.kernels.quantities import is_annotated, is_frame
 from multikernel.runtime.warnings import warn_user
 
 

@@ -19,8 +19,7 @@ from multikernel.solvers.multilabel.sa import label_sa, label_sa_vr
 from multikernel.solvers.obscure.obscure import obscure
 from multikernel.solvers.obscure.sdca import sdca
 from multikernel.solvers.printed.cskl_lp import lp_direction
-from multikernel.solvers.printed.mirror_prox import label_mirror_prox
-from multikernel.solvers.printed.multilabel_sum import subgradient
+from multikernel.solvers.printed.multilabel import label_mirror_prox, subgradient
 from multikernel.solvers.printed.pegasos import pegasos
 from multikernel.solvers.printed.svrg import svrg_paper
 from multikernel.solvers.printed.taylor_master import TaylorModel

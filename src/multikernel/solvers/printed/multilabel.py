@@ -1,10 +1,11 @@
-"""Mirror-prox for the worst of many labels: deterministic, all labels' SVMs in each step [BJJ10]."""
+"""What [BJJ10] compares with: mirror-prox for the worst label, subgradient descent for the sum over labels."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import InnerTolerance, Start
@@ -17,6 +18,8 @@ Vector = NDArray[np.float64]
 LONGER, SHORTER = 1.3, 0.5
 # Averages are judged when the number of steps has grown by this factor.
 GROWTH = 1.3
+# Length of the first move of the weights in subgradient descent.
+FIRST_MOVE = 0.2
 
 
 def label_mirror_prox(
@@ -85,3 +88,25 @@ def _divergence(a: Vector, b: Vector) -> float:
     """Relative entropies of both parts of a with respect to b, added."""
     kept = a > 0.0
     return float(a[kept] @ np.log(a[kept] / np.maximum(b[kept], 1e-300)))
+
+
+def subgradient(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
+    """Projected steps against the gradient ``−½ q(alpha)``, every label's SVM solved in each [BJJ10, sect. 2].
+
+    It is what the paper compares with, and is here for that: other solvers of the same problem need far fewer SVMs.
+    Step t moves the weights by ``0.2 / sqrt(t)`` before they are projected.
+    """
+    weights, alpha = problem.start() if start is None else start
+    tol = InnerTolerance(monitor)
+    for t in range(1, max_iter + 1):
+        # 1. all SVMs at the weights
+        _, alpha = problem.solve_inner(weights, alpha, tol.value)
+        if monitor(weights, alpha):
+            return
+        tol.follow()
+        # 2. a step, and back into the set
+        q = problem.quadratic_forms(alpha)
+        descent = q - q.mean()  # on a simplex the mean does nothing but lengthen the gradient
+        step = FIRST_MOVE / (np.sqrt(t) * max(float(np.linalg.norm(descent)), 1e-300))
+        weights = problem.weight_set.project(weights + step * descent)
+        weights = weights / weights.sum() if weights.sum() > 0.0 else problem.weight_set.start(problem.n_kernels)
