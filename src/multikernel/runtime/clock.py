@@ -14,6 +14,8 @@ from typing import Any
 
 # Seconds for what must be done even if time is up: kernels of small data, the proof of the last solution, its bias.
 GRACE = 0.5
+# Entries of kernel rows that compiled steps go over between two looks at the clock: a quarter of a second.
+ENTRIES_AT_ONCE = 10**8
 
 now = time.monotonic
 

@@ -119,22 +119,8 @@ class FisherGrid:
     eigendecomposition, which would serve all λ of the paper's ten, takes as long as 15 Cholesky factorisations at
     n = 680 and 20 at n = 2,000, and from the second iteration on the weights differ.
 
-    Parameters
-    ----------
-    stack : GramStack
-        Training kernels.
-    targets : ndarray of shape (n, c)
-        Centred labels.
-    sample_weight : ndarray of shape (n,)
-    ps, regs : ndarray
-        The grid.
-    memory : int
-        Bytes for kernels.
-
-    Attributes
-    ----------
-    scores, gaps : ndarray of shape (len(ps), len(regs))
-    weights : ndarray of shape (len(ps), len(regs), F)
+    ``ps`` and ``regs`` are the grid, ``targets`` (n, c) centred labels; ``scores`` and ``gaps`` have an entry for
+    each of its points, ``weights`` (…, F) a row.
     """
 
     def __init__(

@@ -99,20 +99,9 @@ class CholeskyFactor:
 
 
 class LowRankRidge:
-    """``λ + W K`` with W diagonal and K of explicit features, factorised in their space.
+    """``λ + W K`` with W = diag(bent) and K = Z Z', factorised in the space of Z: features times roots of weights.
 
-    Parameters
-    ----------
-    features : Features
-        Those of all kernels; K is ``Z Z'`` with Z the features times the roots of their weights.
-    weights : ndarray of shape (F,)
-        Kernel weights.
-    lam : float
-        The ridge λ.
-    bent : ndarray of shape (n,)
-        Diagonal of W.
-    products : ndarray of shape (R, R), optional
-        ``features.products(bent)``, if they are known.
+    ``products`` (R, R) are ``features.products(bent)``, if they are known.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs
 
-from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.clock import ENTRIES_AT_ONCE, OutOfTime, check
 from multikernel.svm.cholesky import ridged_cholesky
 from multikernel.svm.interior import interior_point, low_rank_factor
 from multikernel.svm.quadratic_program import BoxProblem, DenseOperator, Indices, KernelOperator, project_to_sum
@@ -53,8 +53,6 @@ MOST_FREE = 3000
 SMO_SHARE = 0.5
 # While more than this share of the variables want to leave their bounds SMO comes first.
 SETTLED = 0.05
-# Entries of kernel rows that SMO goes over between two looks at the clock: a quarter of a second.
-ENTRIES_AT_ONCE = 10**8
 # Changes of the active set tried in a Newton step, and the largest share of variables held (each costs a solve).
 MOST_CHANGES, MOST_HELD = 8, 0.25
 

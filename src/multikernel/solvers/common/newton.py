@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,30 +71,6 @@ class InnerTolerance:
         return True
 
 
-class WeightProblem(Protocol):
-    """``min over g in G of J(g)``, J the optimum of an inner problem, as Newton steps see it."""
-
-    weight_set: Any
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of weights."""
-
-    def solve_inner(self, weights: NDArray, warm: NDArray, tol: float) -> tuple[float, NDArray]:
-        """J and the alpha of the inner problem."""
-
-    def quadratic_forms(self, alpha: NDArray) -> NDArray[np.float64]:
-        """q, of which −½ q is the derivative of J."""
-
-    def cut(self, alpha: NDArray) -> tuple[float, NDArray[np.float64]]:
-        """linear and q of the plane ``linear − ½ g·q`` below J."""
-
-    def curvature(
-        self, weights: NDArray, alpha: NDArray, chosen: NDArray[np.intp], *, ridge: float, rough: bool
-    ) -> NDArray[np.float64]:
-        """Second derivatives of J for the chosen kernels."""
-
-
 @dataclass
 class WeightPoint:
     """Weights with the value of J, and the alpha of the inner problem there."""
@@ -115,21 +91,11 @@ def evaluate(problem: Any, weights: NDArray, warm: NDArray | None, tol: float) -
     return WeightPoint(problem, weights, *problem.solve_inner(weights, warm, tol))
 
 
-class Evaluated(Protocol):
-    """A point with the value of the objective, and the alpha that goes with it."""
-
-    value: float
-    alpha: NDArray
-
-
-P = TypeVar("P", bound=Evaluated)
-
-
-def line_search(point: P, slope: float, evaluate: Callable[[float, NDArray, float], P]) -> P | None:
+def line_search(point: Any, slope: float, evaluate: Callable[[float, NDArray, float], Any]) -> Any:
     """The first of steps from 1 down that decreases the objective enough; None if none does.
 
-    ``evaluate`` makes the point of a step, from an alpha to start from and the value that is low enough; ``slope`` is
-    the derivative along the step.
+    Points have a value and an alpha. ``evaluate`` makes that of a step, from an alpha to start from and the value
+    that is low enough; ``slope`` is the derivative along the step.
     """
     step, alpha = 1.0, point.alpha
     for _ in range(MOST_TRIALS if slope < 0.0 else 0):
@@ -167,7 +133,7 @@ def start_from_sample(
     return (weights if watcher.best is None else watcher.best[0]), alpha
 
 
-def newton(problem: WeightProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
+def newton(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
     """Minimise a quadratic model of J over the set of weights, again and again [CR08, sect. 4].
 
     The problem has the curvature of J, which costs a factorisation on the free support vectors, and the set of
@@ -246,7 +212,7 @@ def prove_by_one_alpha(problem: MinMaxProblem, monitor: Monitor) -> None:
             monitor.stopped = "converged"
 
 
-def _target(problem: WeightProblem, point: WeightPoint, known: Certificate, ridge: float) -> tuple[Vector, float]:
+def _target(problem: MinMaxProblem, point: WeightPoint, known: Certificate, ridge: float) -> tuple[Vector, float]:
     """Least point of the quadratic model in the set, and the ridge of its curvature.
 
     Where kernels are of low rank, coefficients of many samples move as soon as a weight does: second derivatives

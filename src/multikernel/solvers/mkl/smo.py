@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from multikernel.gram import GramStack, RowCache
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import LpBall, lp_norm
-from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.clock import ENTRIES_AT_ONCE, OutOfTime, check
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.mkl.closed_form import closed_form
@@ -25,8 +25,6 @@ FIRST_TOL = 1e-2
 PATIENCE, MANY_KERNELS = 20, 100
 # Steps between two looks of the monitor, at least, and the violation that ends a burst early, relative to its start.
 FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1
-# Entries of kernel rows that steps go over between two looks at the clock: a fraction of a second.
-ENTRIES_AT_ONCE = 10**8
 
 
 def smo_mkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:

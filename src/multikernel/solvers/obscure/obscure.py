@@ -13,7 +13,7 @@ from scipy.linalg.blas import daxpy
 from multikernel.gram import KernelRows
 from multikernel.problems.obscure import ObscureProblem
 from multikernel.problems.weight_sets import lp_norm
-from multikernel.runtime.clock import OutOfTime, check, grace, late
+from multikernel.runtime.clock import ENTRIES_AT_ONCE, OutOfTime, check, grace, late
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
 
@@ -33,8 +33,6 @@ FIRST_SHORTENING, NEARER, PROGRESS = 48, 0.5, 0.9
 # Rows to compute at a time in the beginning. Several at a time are cheaper than single ones, but only those of
 # samples that will need them are of use.
 FIRST_BATCH = 16
-# Entries of kernel rows that steps go over between two looks at the clock: a fraction of a second.
-ENTRIES_AT_ONCE = 10**8
 
 
 def obscure(
