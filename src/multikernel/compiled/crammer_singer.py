@@ -1,7 +1,5 @@
 """Compiled coordinate ascent on the dual of the multiclass hinge loss, for one kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.compiled.jit import loop, part

@@ -1,7 +1,5 @@
 """What cuts say of choices of kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.compiled.jit import loop

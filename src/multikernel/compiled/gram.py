@@ -5,8 +5,6 @@ All but the latter take the stack ``K`` of shape (F, N, M), the kernels and rows
 whatever the precision of ``K``. Rows are read in tiles so that the running sums stay in the first-level cache.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.compiled.jit import REORDER, loop

@@ -1,7 +1,5 @@
 """How loops are compiled: without the interpreter lock, dividing as NumPy does, kept on disk if there is a place."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Set
 from functools import cache, partial

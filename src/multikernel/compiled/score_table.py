@@ -15,8 +15,6 @@ A step whose margin holds reads F·M numbers of the table; an update reads F·n 
 writes 2·F·n of the table: F·n·(itemsize + 32) bytes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.compiled.jit import loop, part

@@ -4,8 +4,6 @@ All functions work on  minimise ½ b'Kb − p'b,  lo ≤ b ≤ hi,  through the 
 caller provides and which is kept up to date. Labels do not appear: they are in the bounds and in p.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba import config, types

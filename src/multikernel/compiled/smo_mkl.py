@@ -10,8 +10,6 @@ State that every function keeps true, for the m variables of the working set and
 negative; where a missing one is needed the functions return, and go on from there when they are called again.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.compiled.jit import loop, part

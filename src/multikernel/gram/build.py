@@ -1,7 +1,5 @@
 """From what users have, arrays, lists of matrices, data with kernels, to a Gram stack; from a stack to one kernel."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Fitted objects as JSON and arrays, and back: no code is stored, and none is run when reading."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math

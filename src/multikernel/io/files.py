@@ -1,7 +1,5 @@
 """Files that are either complete or not there, archives that are not trusted, and the error for unusable ones."""
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import math

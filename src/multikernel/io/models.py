@@ -4,8 +4,6 @@ Unlike a pickle, a model file holds no code: reading one makes arrays, plain val
 library's own classes, nothing else.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

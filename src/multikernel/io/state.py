@@ -5,8 +5,6 @@ long the axes are that are named there. ``_check_loaded``, if it has one, looks 
 must be is a function of its value and of the sizes that raises a `DataError` unless it is that.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, NamedTuple, ParamSpec

@@ -1,7 +1,5 @@
 """Versions of the library and of what it runs on, for reports and model files."""
 
-from __future__ import annotations
-
 import platform
 from importlib import metadata
 

@@ -1,7 +1,5 @@
 """Kernels that are functions of inner products of features."""
 
-from __future__ import annotations
-
 import numbers
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gene sets as views: what a pathway looks like in the columns of a table."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Kernels that come from elsewhere: distance or kernel matrices, functions, Gaussian-process kernels."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable
 from typing import Any

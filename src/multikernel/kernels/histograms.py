@@ -1,7 +1,5 @@
 """Kernels of histograms, whole or in a pyramid of cells, and the χ² and L1 distances and overlaps behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Several tables about the same samples as one X, so that everything of scikit-learn works on it."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """From decision values to probabilities: a sigmoid for two classes, a temperature for more [Pla99, GPSW17]."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize

@@ -1,7 +1,5 @@
 """The proof that comes with every solution: two bounds, and what rounding may have done to what they are made of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """The mixture of kernel columns that CG-Boost learns, and the proof of its solutions."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

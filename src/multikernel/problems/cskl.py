@@ -1,7 +1,5 @@
 """CSKL: kernel weights between 0 and 1 that sum to t [GMSB11], or exactly t kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Master problems of cutting-plane methods: the best weights for a model of J made of its cuts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fixed-point iterations that converge faster."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Multiple kernel Fisher discriminant analysis: the best kernel weights for a regularised discriminant [YMBCK10]."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """The linear program that weights classifiers by their margins over all classes, and the proof of its solutions."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

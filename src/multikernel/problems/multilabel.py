@@ -1,7 +1,5 @@
 """One combination of kernels for many labels: the worst label's SVM, or the sum over labels [BJJ10]."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

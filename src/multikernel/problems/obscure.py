@@ -1,7 +1,5 @@
 """OBSCURE's problem, a group norm of w and a multiclass hinge, with the certificate that proves a solution good."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What problems in the primal share: solutions are kernel weights and one alpha for all kernels, without a bias."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

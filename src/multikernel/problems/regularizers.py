@@ -1,7 +1,5 @@
 """Penalties on kernel weights for generalised multiple kernel learning, and the bounds they allow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

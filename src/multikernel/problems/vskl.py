@@ -1,7 +1,5 @@
 """Variable sparsity kernel learning: kernels compete within groups, and every group has its say [NDRBBR09]."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

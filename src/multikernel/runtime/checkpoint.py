@@ -1,7 +1,5 @@
 """The state of a fit in a file, so that it can resume after being killed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What watches a solver: certificate, history, clock, stop rule; and the result that a solver hands back."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Compiled functions, which release the GIL, on all cores; BLAS on one."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The SVM on one kernel: what is left of multiple kernel learning when the weights are fixed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Every solver of the library by its method and name: what each can do, and which one "auto" takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """CG-Boost [BZB04]: column generation over kernels, with an SVM as the master problem."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.problems.cgboost import ColumnProblem

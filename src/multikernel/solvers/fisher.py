@@ -1,7 +1,5 @@
 """Solvers of multiple kernel Fisher discriminant analysis: Newton steps in the kernel weights, and others by name."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

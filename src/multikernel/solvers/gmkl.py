@@ -1,7 +1,5 @@
 """Generalised MKL by spectral projected gradient [JVV12]."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from typing import Any

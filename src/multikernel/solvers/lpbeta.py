@@ -1,7 +1,5 @@
 """LP-β and LP-B [GN09]: the margin program by linear programs over the constraints that matter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """UFO-MKL: regularised dual averaging on an ℓ1 + ℓ2 group norm [OJ11]."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

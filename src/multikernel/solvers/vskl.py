@@ -1,7 +1,5 @@
 """Variable sparsity kernel learning: mirror descent on a product of simplices [NDRBBR09], and Newton steps there."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

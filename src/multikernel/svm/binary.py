@@ -4,8 +4,6 @@ Everywhere ``alpha`` are the signed dual coefficients (y∘α of the papers), so
 objective is ``alpha @ K @ alpha`` and scores are ``K @ alpha``.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import warnings

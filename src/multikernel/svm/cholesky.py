@@ -1,7 +1,5 @@
 """Cholesky factors within a time limit, with the ridge that they need, and of kernels plus a given ridge."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lapack

@@ -5,8 +5,6 @@ gradient follow. The next burst computes the gradient afresh from b, so a run re
 as if it had never stopped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """An SVM for each kernel and label, and its scores of samples that it was not trained on."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any

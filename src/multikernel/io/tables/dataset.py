@@ -1,7 +1,5 @@
 """From the arrays of a file to a learning task: labels, features with views, or precomputed kernels."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

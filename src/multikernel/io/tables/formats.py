@@ -1,7 +1,5 @@
 """Files as a `Table` of named blocks of columns: one reader per format, several files joined by sample ID."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Callable, Sequence

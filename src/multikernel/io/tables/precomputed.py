@@ -1,7 +1,5 @@
 """Find precomputed kernels among the arrays of an archive, whichever way round they are stored."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Choose columns by name, position, range or pattern: what ``--view name=columns`` means."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Newton steps in the kernel weights [CR08], and what all outer loops share: inner tolerances, steps, a start."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The best t kernels by branch and bound, each branch bounded by its own relaxation."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from dataclasses import dataclass

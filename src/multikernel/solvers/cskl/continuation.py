@@ -1,7 +1,5 @@
 """From the solution for one sum of weights to a start for another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The best t kernels, proved: a relaxation, swaps of kernels, and branch and bound with cuts from SVMs."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from typing import Any

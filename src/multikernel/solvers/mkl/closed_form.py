@@ -1,7 +1,5 @@
 """ℓp-norm MKL by alternating an SVM with weights in closed form [KBSZ11], for p = 1 group-lasso MKL [XJYKL10]."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.problems.minmax import MinMaxProblem

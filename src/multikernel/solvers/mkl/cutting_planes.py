@@ -1,7 +1,5 @@
 """MKL by cutting planes: semi-infinite programming [SRSS06; KBSLMZ09], and the level method [XJKL09]."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from multikernel.problems.cutting_planes import CuttingPlaneModel

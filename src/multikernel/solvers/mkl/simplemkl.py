@@ -1,7 +1,5 @@
 """SimpleMKL: reduced gradient on the simplex of weights [RBCG08]; with another pivot on one with caps [GMSB11]."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

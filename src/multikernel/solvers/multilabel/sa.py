@@ -1,7 +1,5 @@
 """ML-MKL-SA: kernel weights for the worst of many labels, one SVM an iteration [BJJ10]."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Learning from a stream: OBSCURE's online stage on samples as they come, with bounded memory [OJC10, alg. 1]."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dual coordinate ascent on the group-norm problem: the finisher that closes the gap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CSKL with directions that solve a linear program, the second method of [GMSB11]."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """What [BJJ10] compares with: mirror-prox for the worst label, subgradient descent for the sum over labels."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

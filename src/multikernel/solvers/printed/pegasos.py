@@ -1,7 +1,5 @@
 """p-norm Pegasos, which OBSCURE is compared with in its paper [OJC10]."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Multi-epoch SVRG for MKL with the step sizes and numbers of steps of its paper [AOJS16, alg. 1]."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cutting planes with the norm expanded to second order, as [KBSLMZ09] and [KBSZ11] solve their master problem."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
