@@ -111,12 +111,12 @@ class LPBetaClassifier(ExpansionClassifier):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from multikernel import LPBetaClassifier
-    >>> from multikernel.kernels import RBF
+    >>> from multikernel.kernels import kernel_grid
+    >>> kernels = kernel_grid({"sepals": [0, 1], "petals": [2, 3]}, bandwidths=["mean"])
     >>> X, y = load_iris(return_X_y=True)
-    >>> kernels = [RBF(columns=[0, 1], name="sepals"), RBF(columns=[2, 3], name="petals")]
     >>> model = LPBetaClassifier(kernels, nu=0.2, C=10.0).fit(X, y)
     >>> model.kernel_names_[model.weights_.argmax()]
-    'petals'
+    'rbf(mean) on petals'
     >>> model.dual_gap_ <= 1e-6 * abs(model.objective_)
     True
     >>> other = model.reweighted(nu=0.8)  # no SVM is trained for this

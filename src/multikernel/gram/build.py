@@ -20,7 +20,7 @@ from multikernel.runtime.threads import over_rows
 
 # Samples from which it is worth estimating what a fit takes, rows that are timed, and seconds that need no warning.
 MANY, ROWS, UNREMARKABLE = 5000, 32, 600.0
-# Kernels that fit in memory are computed once; with all that follows a fit takes as long as computing them so often.
+# A fit with kernels in memory takes about as long as computing them four times.
 PASSES_IN_MEMORY = 4
 
 

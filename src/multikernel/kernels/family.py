@@ -88,7 +88,7 @@ def as_kernel(candidate: Any) -> Kernel:
 
 
 def as_kernels(kernels: Any, n_samples: int = 0) -> list[Kernel]:
-    """A list of kernels from one or several descriptions; for None the default family for so many samples."""
+    """A list of kernels from one or several descriptions; for None the default family for that many samples."""
     if kernels is None:
         return default_kernels(n_samples)
     if isinstance(kernels, str) or not isinstance(kernels, Sequence):
@@ -293,14 +293,9 @@ class KernelFamily:
         return any(kernel.pairwise for kernel in self.kernels)
 
     def fit_present(self, X: np.ndarray, missing: np.ndarray, feature_names: Any = None) -> KernelFamily:
-        """The family with each kernel fitted again on the samples that have its view, where some have not.
+        """The family with kernels fitted again on samples that have their views, where some are ``missing`` (F, n).
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, D)
-            Without NaN; what stands in the place of missing values does not count.
-        missing : ndarray of bool, shape (F, n)
-        feature_names : sequence of str, optional
+        X (n, D) has no NaN; what stands in for missing values does not count.
         """
         present: dict[bytes, TrainingSet] = {}
         for k, gone in enumerate(missing):
@@ -333,16 +328,6 @@ class KernelFamily:
         """Which samples lack the view of which kernel: all its columns are NaN. Shape (F, n), or None if none does.
 
         NaN in some of the columns only is an error, because nothing can be said about the rest.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from multikernel.kernels import RBF, KernelFamily
-        >>> X = np.array([[0.0, 1.0, 2.0], [1.0, np.nan, np.nan], [3.0, 1.0, 1.0]])
-        >>> family = KernelFamily.fit([RBF(columns=[0]), RBF(columns=[1, 2])], X[::2])
-        >>> family.missing(X)
-        array([[False, False, False],
-               [False,  True, False]])
         """
         if not isinstance(X, np.ndarray) or not np.isnan(X).any():
             return None
@@ -430,14 +415,6 @@ class KernelFamily:
         """What to say if columns of one kernel have very different ranges; None if there is nothing to say.
 
         Constant columns do not count. Of anything but an array nothing is said.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from multikernel.kernels import RBF, KernelFamily
-        >>> X = np.array([[0.0, 1e4], [1.0, 3e4]])
-        >>> KernelFamily.fit([RBF()], X).remark_on_scales(X)[:67]
-        "columns of kernel 'rbf(mean)' differ in range by a factor of 2e+04:"
         """
         if not isinstance(X, np.ndarray):
             return None

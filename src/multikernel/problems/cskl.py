@@ -13,13 +13,11 @@ from multikernel.svm.quadratic_program import DenseOperator
 
 Vector = NDArray[np.float64]
 
-# Relative gap of the SVM at a choice as long as it is worse than the best: it is to be ruled out, not to be known.
-ROUGH = 1e-2
-# Steps of SMO for one sample where an SVM is solved roughly, and at least; the gap from which on that was not enough,
-# and the relative distance from a value of interest within which more is asked for.
+ROUGH = 1e-2  # relative gap of the SVM at a choice that is worse than the best: to be ruled out, not to be known
+# Of rough SVMs: SMO steps per sample, and at least; the gap above which that was not enough, and the relative
+# distance from a value of interest within which more is asked for.
 STEPS, LEAST_STEPS, LOOSE, NEAR = 1.5, 100, 0.3, 0.03
-# Bytes of scores that are computed in one pass over the kernels.
-AT_ONCE = 1 << 26
+AT_ONCE = 1 << 26  # bytes of scores that are computed in one pass over the kernels
 
 
 class CappedProblem(MinMaxProblem):

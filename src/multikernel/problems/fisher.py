@@ -248,7 +248,7 @@ class FisherProblem(PrimalProblem):
     def cut(self, alpha: Matrix) -> tuple[float, Vector]:
         """Constant and forms of the plane ``constant − ½ g·q`` below J that touches it where alpha is optimal.
 
-        Rounding included: the one is not larger and the other not smaller than it is.
+        Rounding included: the constant may be too small and the forms too large, never the reverse.
         """
         agreement, lost, size = self._products(alpha)
         squares, off = self.rounded_squares(alpha)

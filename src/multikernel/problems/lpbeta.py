@@ -20,7 +20,7 @@ class MarginProblem:
         subject to  Σ_j β_j^{y_i} f_{j y_i}(x_i) − Σ_j β_j^r f_jr(x_i) ≥ ρ − ξ_i   for all i and r ≠ y_i,
 
     where β^r is the same for all classes (``shared``: one simplex), or each class has its own (a simplex each).
-    For given weights ρ and ξ have closed forms. The dual has prices u_ir ≥ 0, one a constraint, that sum to 1 with
+    For given weights ρ and ξ have closed forms. The dual has prices u_ir ≥ 0, one per constraint, that sum to 1 with
     Σ_r u_ir ≤ s_i / νS for each sample; its value is minus the largest weighted sum of margins that any weights
     reach: −max_j Σ_ir u_ir (f_{j y_i} − f_jr) if they are shared.
 

@@ -254,7 +254,7 @@ class MinMaxProblem(KernelProblem):
     def cut(self, alpha: NDArray, *, rounded: bool = True) -> tuple[float, Vector]:
         """``linear(alpha)`` and ``q(alpha)``: the plane ``linear − ½ g·q`` that bounds J from below.
 
-        ``rounded``: the one is not larger and the other not smaller than it is at a feasible point near alpha.
+        ``rounded``: with room for rounding, so that the plane of a feasible point near alpha is no lower.
         """
         linear, q = float(np.sum(self.inner.linear(alpha))), self.quadratic_forms(alpha)
         if not rounded:

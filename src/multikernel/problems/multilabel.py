@@ -24,12 +24,9 @@ Labels = NDArray[np.intp]
 Folds = Sequence[tuple[NDArray, NDArray]]
 CRITERIA = ("f1", "accuracy")  # of thresholds
 
-# Labels from which their quadratic forms are cheaper as products of matrices than one at a time.
-MANY_LABELS = 4
-# Tables of shape (n, M) that scores of several kernels may take at once.
-SCORE_TABLES = 8
-# Share of the worst label's value from which a label may count for the bound: near the optimum others do not.
-NEAR = 0.9
+MANY_LABELS = 4  # labels from which quadratic forms are cheaper as products of matrices than one at a time
+SCORE_TABLES = 8  # tables of shape (n, M) that scores of several kernels may take at once
+NEAR = 0.9  # share of the worst label's value from which a label may count for the bound near the optimum
 
 
 class LabelProblem(MinMaxProblem):

@@ -227,7 +227,7 @@ class Monitor:
         return True
 
     def _stalled(self) -> bool:
-        """Whether so many iterations as ``patience`` allows have hardly moved the gap."""
+        """Whether as many iterations as ``patience`` allows have hardly moved the gap."""
         gap = self.certificate.relative_gap
         if not gap >= SAME_GAP * self._stuck_at[0]:  # nor is there a gap to watch if it is not a number
             self._stuck_at = gap, len(self.history)

@@ -27,7 +27,7 @@ from multikernel.solvers.vskl import group_newton, mirror_descent
 
 # Kernels beyond which a Newton step for p > 1, where all have a weight, costs more than it saves.
 MANY_KERNELS = 100
-# Iterations, and as many again as there are kernels, that may leave the gap as it is before a solver is stopped.
+# Iterations, plus one per kernel, that may leave the gap as it is before a solver is stopped.
 PATIENCE = 25
 # The least p that is more than 1, where weights are smooth functions of alpha.
 ABOVE_1 = 1.0 + 1e-9

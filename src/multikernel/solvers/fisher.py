@@ -18,12 +18,9 @@ from multikernel.solvers.mkl.closed_form import closed_form
 Vector = NDArray[np.float64]
 Score = Callable[[FisherProblem, NDArray, NDArray], float]
 
-# Gap, in units of the goal, from which on the curvature of the step before is good enough for one more.
-NEARLY = 10.0
-# Agreement with the labels, in units of the best kernel's, below which a kernel is not taken for worse at the start.
-LEAST_AGREEMENT = 1e-4
-# Least number of mixed discriminants in the curvature, and multiplications that take no time worth saving.
-FEWEST_MIXTURES, NOTHING = 4, 1e7
+NEARLY = 10.0  # gap, in units of tol, below which the curvature of the step before is good enough for one more
+LEAST_AGREEMENT = 1e-4  # with the labels, relative to the best kernel's: below, kernels start alike
+FEWEST_MIXTURES, NOTHING = 4, 1e7  # least mixed discriminants in the curvature; multiplications not worth saving
 
 
 def fisher_newton(problem: FisherProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:

@@ -13,28 +13,17 @@ from multikernel.solvers.common.newton import Start
 
 Vector = NDArray[np.float64]
 
-# The search is not monotone: a value has to be below the largest of so many, and may rise by at most this share.
-REMEMBERED, RISE = 10, 0.1
-# Steps without a new best value after which it returns to the best point.
-PATIENCE = 5
-# Share of the predicted decrease that a step must bring, and shares by which a step that does not is cut.
-SUFFICIENT, LEAST_CUT, MOST_CUT = 1e-4, 0.5, 0.1
-# Cuts after which a direction is given up.
-CUTS = 12
-# Relative gap of the first SVM, and what share of the predicted decrease the others may leave.
-FIRST_TOL, SHARE_OF_DECREASE = 1e-2, 0.1
-# Growth of the step where T curves down, and most growth of the largest parameter in one step.
-GROWTH = 10.0
-# Least scale of a parameter beside the largest one's.
-LEAST_SCALE = 1e-3
-# Where all parameters are near zero they may grow to this share of their first size.
-SMALLEST = 1e-3
-# Factors that are tried on the start, and how many times each.
-SCALE, SCALINGS = 4.0, 10
-# Relative gap below which rounding of the kernel decides, by the bytes of its numbers.
-FINEST = {4: 1e-7, 8: 1e-10}
-# Step lengths stay within these factors of the first one.
-SHORTEST, LONGEST = 1e-8, 1e8
+REMEMBERED, RISE = 10, 0.1  # a value must be below the largest of the last ten, and may rise by at most this share
+PATIENCE = 5  # steps without a new best value after which to return to the best point
+# Share of the predicted decrease that a step must bring, shares by which it is cut if not, and cuts before giving up.
+SUFFICIENT, LEAST_CUT, MOST_CUT, CUTS = 1e-4, 0.5, 0.1, 12
+FIRST_TOL, SHARE_OF_DECREASE = 1e-2, 0.1  # gap of the first SVM; share of the predicted decrease others may leave
+GROWTH = 10.0  # growth of the step where T curves down, and most growth of the largest parameter in one step
+LEAST_SCALE = 1e-3  # scale of a parameter, relative to that of the largest
+SMALLEST = 1e-3  # share of their first size to which parameters may grow where all are near zero
+SCALE, SCALINGS = 4.0, 10  # factor tried on the start, and how many times
+FINEST = {4: 1e-7, 8: 1e-10}  # gap below which the rounding of the kernel decides, by the bytes of its numbers
+SHORTEST, LONGEST = 1e-8, 1e8  # limits on step lengths, relative to the first
 
 
 @dataclass

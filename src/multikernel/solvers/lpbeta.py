@@ -11,13 +11,11 @@ from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import one_blas_thread
 from multikernel.solvers.common.newton import Start
 
-# Constraints that a sample may add a round, its most violated first.
-RIVALS = 3
-# Constraints this near to being violated, as a share of the mean level, come with those that are: near the end they
+RIVALS = 3  # constraints that a sample may add per round, its most violated first
+# Constraints this near to being violated, relative to the mean level, come with those that are: near the end they
 # would otherwise come one by one, each at the price of a linear program.
 NEARLY = 0.05
-# What the linear programs are solved to; margins are scaled to one.
-FEASIBILITY = 1e-9
+FEASIBILITY = 1e-9  # tolerance of the linear programs; margins are scaled to one
 
 
 def lp_beta(problem: MarginProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 100) -> None:

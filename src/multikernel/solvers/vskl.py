@@ -10,12 +10,9 @@ from multikernel.solvers.common.newton import InnerTolerance, Start, line_search
 
 Vector = NDArray[np.float64]
 
-# What a step is multiplied by after a success and after a failure; failures in a row before giving up.
-LONGER, SHORTER, MOST_FAILURES = 1.6, 0.4, 30
-# Least share of a kernel at the start, relative to an equal one: a share of zero would stay zero.
-LEAST_SHARE = 1e-3
-# Mirror steps to begin with, and the relative gap above which they are made.
-MOST_MIRROR_STEPS, FAR = 10, 0.5
+LONGER, SHORTER, MOST_FAILURES = 1.6, 0.4, 30  # factors of a step after success and failure; failures in a row
+LEAST_SHARE = 1e-3  # of a kernel at the start, relative to an equal one: a share of zero would stay zero
+MOST_MIRROR_STEPS, FAR = 10, 0.5  # mirror steps to begin with, and the relative gap above which they are made
 
 
 def mirror_descent(problem: VSKLProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:

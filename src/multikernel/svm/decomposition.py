@@ -20,39 +20,24 @@ from multikernel.svm.quadratic_program import BoxProblem, DenseOperator, Indices
 Vector = NDArray[np.float64]
 Reached = tuple[Vector, Vector, float]  # b, K @ b, relative gap
 
-# Working sets in a burst, if they leave at most this share of the gap.
-ROUNDS, SLOW = 4, 0.3
-# If not, a burst takes one more for so many samples before it turns to the interior-point method, which
-# costs a multiple of n³.
-SAMPLES_A_ROUND = 50
-# Share of the objective by which a burst may fall behind the one before.
-ROUNDING = 1e-6
-# Rows on which scores are compared with K @ b after a burst, and the relative difference that is rounding.
-VERIFIED_ROWS, DRIFT = 64, 1e-10
-# Bursts without progress after which to stop.
-PATIENCE = 5
-# Bursts that reach the tolerance by scores they kept up to date, but not by fresh ones: the rest is rounding.
-DISPROVED = 2
-# Bursts, and the share of the gap that they must not leave: each has tried everything, so more would not help.
-CRAWLING = ((10, 0.99), (30, 0.5))
-# Most that one working set may reduce the violation: more precision is lost when the next set comes.
-FASTEST = 0.003
-# Gap in units of the tolerance up to which SMO is tried before a Newton step.
-LITTLE = 100.0
-# Bounds further away than so many times the largest variable so far are beyond the digits of any sum with it. The
-# interior-point method, which starts in the middle of the box, would take most of its steps to come back from there:
-# it gets nearer ones.
+# A burst ends after so many working sets if they left at most this share of the gap. If not, it goes on for one more
+# per 50 samples before it turns to the interior-point method, which costs a multiple of n³.
+ROUNDS, SLOW, SAMPLES_A_ROUND = 4, 0.3, 50
+ROUNDING = 1e-6  # share of the objective by which a burst may fall behind the one before
+VERIFIED_ROWS, DRIFT = 64, 1e-10  # rows on which scores are compared with K @ b, and the difference that is rounding
+PATIENCE = 5  # bursts without progress after which to stop
+DISPROVED = 2  # bursts that reach the tolerance by scores they updated, but not by fresh ones: the rest is rounding
+CRAWLING = ((10, 0.99), (30, 0.5))  # bursts, and the share of the gap they must not leave: more would not help
+FASTEST = 0.003  # most that one working set may reduce the violation: more precision is lost with the next set
+LITTLE = 100.0  # gap, in units of the tolerance, up to which SMO is tried before a Newton step
+# Bounds this many times beyond the largest variable are lost in any sum with it. The interior-point method, which
+# starts in the middle of the box, would take most of its steps to come back from there: it gets nearer ones.
 FAR_BOUND, NEARER_BOUND = 1e20, 1e6
-# Up to this many variables the interior-point method takes all of them.
-SMALL = 1500
-# Free variables for which a Newton step is tried: beyond, one factorisation costs more than SMO needs.
-MOST_FREE = 3000
-# Time SMO gets for every Newton step, in Newton steps.
-SMO_SHARE = 0.5
-# While more than this share of the variables want to leave their bounds SMO comes first.
-SETTLED = 0.05
-# Changes of the active set tried in a Newton step, and the largest share of variables held (each costs a solve).
-MOST_CHANGES, MOST_HELD = 8, 0.25
+SMALL = 1500  # variables up to which the interior-point method takes all of them
+MOST_FREE = 3000  # free variables for which a Newton step is tried: beyond, factorising costs more than SMO needs
+SMO_SHARE = 0.5  # time that SMO gets per Newton step, in Newton steps
+SETTLED = 0.05  # while a larger share of the variables wants to leave its bounds, SMO comes first
+MOST_CHANGES, MOST_HELD = 8, 0.25  # changes of the active set in a Newton step, and share of variables held
 
 
 class Progress:

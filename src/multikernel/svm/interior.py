@@ -21,8 +21,7 @@ MOST_STEPS = 80
 # Steps that must at least halve the complementarity: where the kernel is positive semi-definite only to rounding the
 # path ends before the tolerance, and steps go back and forth.
 PATIENCE = 10
-# First and last ridge on its matrices: rooms differ by many orders of magnitude, so the first one is none.
-RIDGES = 0.0, 1.0
+RIDGES = 0.0, 1.0  # first and last ridge on its matrices: rooms differ by orders of magnitude, so the first is none
 
 
 class ShiftedKernel:

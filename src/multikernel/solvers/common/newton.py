@@ -19,29 +19,23 @@ Vector = NDArray[np.float64]
 # Weights and alpha to start from; None for the solver's own choice.
 Start = tuple[NDArray, NDArray] | None
 
-# Relative gap of the first inner problem, what share of the outer gap later ones may leave, and the least asked for.
-# The SVM engine ends with steps that are nearly exact, so that asking for less at first saves next to nothing.
+# Relative gap of the first inner problem, share of the outer gap that later ones may leave, and the least asked for.
+# The SVM engine ends with steps that are nearly exact, so asking for less at first saves next to nothing.
 FIRST, SHARE, LEAST = 1e-3, 0.1, 1e-12
-# Trials of a step, and the share of the decrease predicted that is enough.
-MOST_TRIALS, ENOUGH = 8, 1e-3
-# From how many samples on a start from a part of them pays, what part that is, how many at least (fewer give weights
-# that are too sparse), and how well it is solved: below that, weights depend on which samples they were.
-LARGE, PART, FEWEST, ROUGH = 3000, 8, 500, 1e-2
-# Of the time that is left, what it may take.
-SHARE_OF_TIME = 0.25
-# Relative gap above which a rough curvature will do.
-FINE = 1e-4
-# Kernels in a quadratic model beside those with a weight: the most promising ones.
-MOST_ENTERING = 50
+MOST_TRIALS, ENOUGH = 8, 1e-3  # trials of a step, and the share of the predicted decrease that is enough
+# Samples from which starting with a part of them pays, that part, its least size (fewer give weights that are too
+# sparse), how well it is solved (below that, weights depend on the sample), and its share of the remaining time.
+LARGE, PART, FEWEST, ROUGH, SHARE_OF_TIME = 3000, 8, 500, 1e-2, 0.25
+FINE = 1e-4  # relative gap above which a rough curvature will do
+MOST_ENTERING = 50  # kernels in a quadratic model beside those with a weight: the most promising ones
 # Ridges on the kernel of free support vectors, relative to its diagonal, and the share of the gap that a quadratic
 # model must promise, or the ridge grows.
 LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 1e-4
 # Share of the gap that an iteration should leave at most, how many may leave more before planes are tried, and the
 # level of the projection then. Where weights sum to more than 1 the bound of one alpha stays far off while J falls
-# fast, so that a gap that stays is no sign of kinks for longer.
+# fast, so it takes longer until a gap that stays is a sign of kinks.
 SLOW, KINKED, KINKED_IF_CAPPED, LEVEL = 0.5, 3, 8, 0.5
-# Steps after another method to let one alpha prove the solution.
-MOST_POLISHING = 20
+MOST_POLISHING = 20  # steps after another method to let one alpha prove the solution
 
 
 class InnerTolerance:

@@ -17,17 +17,13 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Cut = tuple[float, Vector]
 
-# Cuts remembered for branches to come, the latest ones.
-MOST_CUTS = 1500
-# Points at which the SVM of a branch is solved before it is split in two, at most.
-MOST_POINTS = 6
-# Choices left in a branch that are looked at one by one.
-FEW = 6
-# Exponent of what it costs to take a kernel, beside what it costs to leave it out (measured: with 1
-# there are three times as many branches as with 0 to 1/4).
+MOST_CUTS = 1500  # the latest cuts, kept for branches to come
+MOST_POINTS = 6  # points at which the SVM of a branch is solved before it is split in two
+FEW = 6  # choices left in a branch that are looked at one by one
+# Exponent of what it costs to take a kernel, relative to leaving it out (measured: with 1 there are three times as
+# many branches as with 0 to 1/4).
 TAKEN = 0.25
-# Branches split in a round.
-ROUND = 64
+ROUND = 64  # branches split in a round
 
 
 @dataclass(frozen=True)

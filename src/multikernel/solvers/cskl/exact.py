@@ -16,16 +16,11 @@ from multikernel.solvers.cskl.branch_and_bound import Branching, Cut, Cuts
 
 Vector = NDArray[np.float64]
 
-# Rounds of swaps at most.
-MOST_ROUNDS = 10
-# Share of the tolerance by which a choice must promise to be better to be looked at.
-SLACK = 0.5
-# Of the time that is left, what the relaxation may take.
-SHARE_OF_TIME = 0.5
-# Entries of a kernel over which SVMs may pass, more or less, between two looks of the monitor.
-WORK = 5_000_000
-# Bytes of alphas that a checkpoint may hold, so that a run that is resumed need not find them again.
-MOST_BYTES = 1 << 28
+MOST_ROUNDS = 10  # of swaps
+SLACK = 0.5  # share of the tolerance by which a choice must promise to be better to be looked at
+SHARE_OF_TIME = 0.5  # of the remaining time, for the relaxation
+WORK = 5_000_000  # kernel entries that SVMs may pass over between two looks of the monitor, roughly
+MOST_BYTES = 1 << 28  # of alphas in a checkpoint, so that a run that is resumed need not find them again
 KEPT = "members", "weights", "alphas", "pivots"
 NONE = np.zeros(0, dtype=np.intp)
 

@@ -17,14 +17,10 @@ from multikernel.svm.binary import CSVM
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Rows fetched at a time, and the least number of rows that the cache holds.
-ROWS_AT_ONCE, FEWEST_ROWS = 16, 128
-# Relative gap of the SVM on equal weights that a cold start begins with.
-FIRST_TOL = 1e-2
-# Bursts that must at least halve the gap, and kernels beyond which a Newton step in the weights is dear.
-PATIENCE, MANY_KERNELS = 20, 100
-# Steps between two looks of the monitor, at least, and the violation that ends a burst early, relative to its start.
-FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1
+ROWS_AT_ONCE, FEWEST_ROWS = 16, 128  # rows fetched at a time, and the least number that the cache holds
+FIRST_TOL = 1e-2  # relative gap of the SVM on equal weights that a cold start begins with
+PATIENCE, MANY_KERNELS = 20, 100  # bursts that must halve the gap; kernels beyond which Newton steps are dear
+FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1  # steps between two looks of the monitor; violation that ends a burst
 
 
 def smo_mkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:

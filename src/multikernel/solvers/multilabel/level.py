@@ -15,22 +15,16 @@ from multikernel.solvers.common.newton import InnerTolerance, Start
 
 Vector = NDArray[np.float64]
 
-# Level of the next points: 0 is the lower bound, 1 the upper bound.
-LEVEL = 0.5
-# Cuts kept beside the ones that count; SVMs of a point that seems good before all labels are looked at there.
-MOST_CUTS, TRIALS = 500, 3
-# Relative gap of the SVMs in the first pass over the labels.
-ROUGH = 1e-2
-# Share of the tolerance at which the gap that is hoped for is worth a look at all labels, and points after which one
-# is taken in any case.
+LEVEL = 0.5  # of the next points: 0 is the lower bound, 1 the upper bound
+MOST_CUTS, TRIALS = 500, 3  # old cuts kept; SVMs of a point that seems good before all labels are looked at there
+ROUGH = 1e-2  # relative gap of the SVMs in the first pass over the labels
+# Share of the tolerance at which the expected gap is worth a look at all labels, and points after which one is due.
 CLOSE, JUDGED = 0.5, 40
-# Points, and as many again as there are kernels and labels, that may leave the gap that is hoped for as it is, and
-# looks at all labels that may leave the gap that is proved.
+# Points, plus one per kernel and label, that may leave the expected gap as it is, and looks at all labels that may
+# leave the proved one.
 PATIENCE, LOOKS = 100, 10
-# Labels at a time in passes over all of them.
-AT_ONCE = 64
-# Share of the relative gap that kernels left out of a point may weigh together: kernels that cost, and do nothing.
-TRIMMED = 0.02
+AT_ONCE = 64  # labels at a time in passes over all of them
+TRIMMED = 0.02  # share of the relative gap that kernels left out of a point may weigh: they cost, and do nothing
 
 
 class LabelCuts(CuttingPlaneModel):
@@ -175,7 +169,7 @@ class _Search:
         return self.hoped - self.monitor.bound <= CLOSE * self.monitor.tol * abs(self.hoped)
 
     def is_stuck(self) -> bool:
-        """Whether so many points as are allowed have hardly moved the gap that is hoped for."""
+        """Whether as many points as allowed have hardly moved the expected gap."""
         gap = self._gap()
         self._least, self._stuck = (gap, 0) if gap < SAME_GAP * self._least else (self._least, self._stuck + 1)
         return self._stuck > PATIENCE + self.problem.n_kernels + self.problem.n_labels

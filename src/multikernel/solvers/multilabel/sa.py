@@ -15,20 +15,16 @@ from multikernel.svm.quadratic_program import KernelOperator
 
 Vector = NDArray[np.float64]
 
-# Share of the sampling that goes to all labels alike, as in the paper's experiments.
-DELTA = 0.2
-# Distance of kernel weights, in ℓ1, from which the combined kernel is made anew.
-REFRESH = 0.05
-# Factor of the steps where gradients are estimated from one label alone.
-CAUTION = 0.3
-# Averages are judged, which costs an SVM of each label that may be the worst, after this many SVMs a label at first,
-# then each time their number has grown by the factor.
+DELTA = 0.2  # share of the sampling that goes to all labels alike, as in the paper's experiments
+REFRESH = 0.05  # ℓ1 distance of kernel weights at which the combined kernel is computed again
+CAUTION = 0.3  # factor of the steps where gradients are estimated from one label alone
+# Averages are judged, which costs an SVM of each label that may be the worst, after this many SVMs per label, then
+# whenever their number has grown by the factor.
 FIRST_CHECK, GROWTH = 0.25, 2.0
-# Cuts tell now and then whether an average may be good enough to be judged: after iterations that are this share of
-# all so far, and after this share when one was judged in vain. The gap of their model may be this share of tol.
+# Cuts tell whether an average may be good enough to be judged: after iterations that are this share of all so far,
+# and after this share when one was judged in vain. The gap of their model may be this share of tol.
 GLANCES, PAUSE, HOPEFUL = 0.1, 0.3, 0.7
-# Relative difference of averages a pass over the labels apart at which the paper ends.
-SETTLED = 0.01
+SETTLED = 0.01  # relative difference of averages a pass over the labels apart at which the paper stops
 
 
 class MovingKernel:

@@ -17,22 +17,16 @@ from multikernel.runtime.clock import ENTRIES_AT_ONCE, OutOfTime, check, grace, 
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
 
-# Epochs of stage 1, unless one of them passes without an update; at most a quarter of all.
-ONLINE_EPOCHS = 20
-# Smallest share of the largest weight that a kernel starts stage 2 with.
-STARTING_SHARE = 1e-3
-# Growth of the number of epochs of stage 2 from one look at the solution to the next.
-GROWTH = 1.4
-# Epochs of stage 2 that the first average is of. The next ones begin when epochs have doubled: with few of them an
-# average of the last one or two is hardly better than the last iterate. From the first shortening on every look
-# begins one.
+ONLINE_EPOCHS = 20  # most epochs of stage 1, which ends with one that has no update; at most a quarter of all
+STARTING_SHARE = 1e-3  # smallest share of the largest weight that a kernel starts stage 2 with
+GROWTH = 1.4  # growth of the number of epochs of stage 2 from one look at the solution to the next
+# Epochs in the first average of stage 2; the next begin when epochs have doubled, as the average of the last one or
+# two is hardly better than the last iterate. From the first shortening on every look begins one.
 FIRST_AVERAGE = 4
 # From this epoch of stage 2 on, the optimum is taken to be nearer than R by this factor more at every look where the
-# average is better than the last iterate, unless the objective fell below this share of that at the look before.
+# average beats the last iterate, unless the objective fell below this share of that at the look before.
 FIRST_SHORTENING, NEARER, PROGRESS = 48, 0.5, 0.9
-# Rows to compute at a time in the beginning. Several at a time are cheaper than single ones, but only those of
-# samples that will need them are of use.
-FIRST_BATCH = 16
+FIRST_BATCH = 16  # rows computed at a time at first: cheaper than single ones, but only if samples need them
 
 
 def obscure(
@@ -166,7 +160,7 @@ class SecondStage:
         return float(np.sqrt(2.0 * max(self.best.objective, 1e-300) / self.problem.lam))
 
     def remember(self) -> None:
-        """Add θ to the running sum: one pass over the table an epoch."""
+        """Add θ to the running sum: one pass over the table per epoch."""
         for total, new in ((self._table, self.state.table), (self._coef, self.state.coef)):
             daxpy(new.reshape(-1), total.reshape(-1), a=self.state.scale)  # total += scale · new, without a copy
         self._count += 1

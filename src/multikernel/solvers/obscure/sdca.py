@@ -12,12 +12,9 @@ from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
 from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, as_columns, generator
 
-# Share of the duality gap that the inner problem may leave; sweeps of it before the weights move.
-SHARE_OF_GAP, MAX_SWEEPS = 0.3, 60
-# How far log d goes beyond its closed form, how many of its moves are mixed, and the longest.
-OVERSHOOT, MEMORY, LONGEST = 1.5, 6, np.log(1e4)
-# Sweeps after which to go on in their direction.
-SWEEPS_TO_EXTRAPOLATE = 10
+SHARE_OF_GAP, MAX_SWEEPS = 0.3, 60  # share of the gap that the inner problem may leave; sweeps before weights move
+OVERSHOOT, MEMORY, LONGEST = 1.5, 6, np.log(1e4)  # moves of log d: overshoot of the closed form, mixed, longest
+SWEEPS_TO_EXTRAPOLATE = 10  # sweeps after which to go on in their direction
 
 
 def sdca(
