@@ -30,13 +30,13 @@ from multikernel.gram import KernelRows, LazyStack, LowRankStack, base
 from multikernel.gram.build import _seconds_per_row
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, quantities
 from multikernel.problems import cutting_planes as masters
+from multikernel.problems import multilabel
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import LabelProblem
 from multikernel.runtime.clock import GRACE, OutOfTime, check, grace, late, left, time_limit
 from multikernel.runtime.threads import map_threads
 from multikernel.solvers import lpbeta as lp_beta
-from multikernel.solvers.multilabel import final
 from multikernel.svm import cholesky as factorisation
 from multikernel.svm.binary import CSVM
 from multikernel.svm.decomposition import WorkingSet
@@ -202,7 +202,7 @@ PHASES = {
     "factorisation": (factorisation, "cholesky", 2, MKFDAClassifier(KERNELS)),
     "epochs": (KernelRows, "load", 3, ObscureClassifier(KERNELS, memory="50kB", random_state=0)),
     "labels": (LabelProblem, "solve_labels", 1, MultilabelMKLClassifier(KERNELS)),
-    "last solve": (final, "_solved_again", 1, MultilabelMKLClassifier(KERNELS, tol=0.1)),
+    "last solve": (multilabel, "_solved_again", 1, MultilabelMKLClassifier(KERNELS, tol=0.1)),
     "svrg": (base.GramStack, "combine", 3, SVRGMKLClassifier(KERNELS, memory="50kB", random_state=0)),
 }
 
