@@ -125,10 +125,10 @@ def start_from_sample(
     return (weights if watcher.best is None else watcher.best[0]), alpha
 
 
-def newton(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
+def newton(problem: Any, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
     """Minimise a quadratic model of J over the set of weights, again and again [CR08, sect. 4].
 
-    The problem has the curvature of J, which costs a factorisation on the free support vectors, and the set of
+    The problem, min-max or like it, has the curvature of J, at the cost of a factorisation, and the set of
     weights the least point of a model: a step that converges quadratically. Steps are shortened until J falls. For
     p = 1 and the capped simplex the planes that touch J at the points visited improve the bound, and take over every
     other iteration where J has kinks (kernels of low rank). Without a start, if samples are many, it begins at the
@@ -204,7 +204,7 @@ def prove_by_one_alpha(problem: MinMaxProblem, monitor: Monitor) -> None:
             monitor.stopped = "converged"
 
 
-def _target(problem: MinMaxProblem, point: WeightPoint, known: Certificate, ridge: float) -> tuple[Vector, float]:
+def _target(problem: Any, point: WeightPoint, known: Certificate, ridge: float) -> tuple[Vector, float]:
     """Least point of the quadratic model in the set, and the ridge of its curvature.
 
     Where kernels are of low rank, coefficients of many samples move as soon as a weight does: second derivatives
