@@ -110,11 +110,10 @@ class LPBetaClassifier(ExpansionClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from multikernel import LPBetaClassifier
-    >>> from multikernel.kernels import kernel_grid
-    >>> kernels = kernel_grid({"sepals": [0, 1], "petals": [2, 3]}, bandwidths=["mean"])
+    >>> from multikernel import LPBetaClassifier, kernels
+    >>> views = kernels.kernel_grid({"sepals": [0, 1], "petals": [2, 3]}, bandwidths=["mean"])
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = LPBetaClassifier(kernels, nu=0.2, C=10.0).fit(X, y)
+    >>> model = LPBetaClassifier(views, nu=0.2, C=10.0).fit(X, y)
     >>> model.kernel_names_[model.weights_.argmax()]
     'rbf(mean) on petals'
     >>> model.dual_gap_ <= 1e-6 * abs(model.objective_)

@@ -38,22 +38,16 @@ class LabelSVMs:
         return len(self.svms)
 
     def solve(
-        self,
-        K: NDArray | KernelOperator,
-        warm: ArrayLike | None = None,
-        *,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        warn: bool = True,
+        self, K: NDArray | KernelOperator, warm: ArrayLike | None = None, **options: Any
     ) -> tuple[Vector, NDArray[np.float64]]:
-        """Values, shape (T,), and alpha, shape (n, T), of every label's dual; parameters as for ``CSVM.solve``."""
+        """Values, shape (T,), and alpha, shape (n, T), of every label's dual; options as for ``CSVM.solve``."""
         start = None if warm is None else self._checked(warm)
         # the labels take the cores; within a label one thread is enough
         operator = DenseOperator(K, threads=False) if isinstance(K, np.ndarray) else K
 
         def solve_label(t: int) -> tuple[float, Vector]:
             begin = None if start is None else start[:, t]
-            return self.svms[t].solve(operator, begin, tol=tol, max_iter=max_iter, warn=warn)
+            return self.svms[t].solve(operator, begin, **options)
 
         with one_blas_thread():
             try:
