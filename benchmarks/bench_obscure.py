@@ -28,7 +28,7 @@ from multikernel.problems.obscure import MulticlassHinge, ObscureProblem  # noqa
 from multikernel.runtime.monitor import Monitor  # noqa: E402
 from multikernel.solvers.obscure.obscure import ScoreTable, obscure  # noqa: E402
 from multikernel.solvers.obscure.sdca import sdca  # noqa: E402
-from multikernel.solvers.printed.pegasos import pegasos  # noqa: E402
+from multikernel.solvers.printed.obscure import pegasos  # noqa: E402
 from multikernel.solvers.ufo import ufo  # noqa: E402
 
 GOALS = {1.05: 0.00658, 4 / 3: 0.00301}

@@ -20,7 +20,7 @@ X, y = load_iris(return_X_y=True)
 BINARY_X, BINARY_y = make_classification(80, 6, n_informative=4, flip_y=0.1, random_state=0)
 KERNELS = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Polynomial(degree=2)]
 FAST = {"max_iter": 20, "tol": 0.99}
-SOLVERS = ["obscure", "pegasos", "sdca"]
+SOLVERS = ["obscure", "obscure-printed", "online", "pegasos", "sdca"]
 
 
 def quiet(function, *arguments):
@@ -56,7 +56,7 @@ def test_objective_and_scores_follow_from_the_stored_attributes(model):
         margins[np.arange(len(labels)), labels] = 0.0
         value = np.sum(norms**p) ** (2 / p) / (2 * 10.0 * len(labels)) + margins.max(axis=1).mean()
         assert_allclose(model.objective_, value, rtol=1e-9)
-        if isinstance(model, ObscureClassifier) and model.solver == "pegasos":  # the others follow w
+        if isinstance(model, ObscureClassifier) and model.solver in ("obscure-printed", "online", "pegasos"):  # others follow w
             assert_allclose(model.weights_, (norms / np.sum(norms**p) ** (1 / p)) ** (2 - p), rtol=1e-6)
         assert isinstance(model.objective_, float)
         assert model.dual_gap_ >= 0.0

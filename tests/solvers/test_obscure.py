@@ -18,7 +18,7 @@ from multikernel.problems.obscure import MulticlassHinge, ObscureProblem, group_
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.obscure.obscure import ScoreTable, obscure, online_stage
 from multikernel.solvers.obscure.sdca import sdca
-from multikernel.solvers.printed.pegasos import pegasos
+from multikernel.solvers.printed.obscure import obscure_online, obscure_printed, pegasos
 from multikernel.solvers.ufo import ufo
 
 
@@ -58,7 +58,7 @@ def test_coordinate_ascent_closes_the_gap(p, C, n_classes):
     assert np.isfinite(result.weights).all()
 
 
-@pytest.mark.parametrize("solve", [obscure, pegasos, ufo])
+@pytest.mark.parametrize("solve", [obscure, obscure_printed, obscure_online, pegasos, ufo])
 @pytest.mark.parametrize("p", [1.01, 1.25, 2.0])
 def test_any_iterate_of_a_stochastic_method_encloses_the_optimum(solve, p):
     problem = make_problem(3, p, 10.0)
@@ -201,10 +201,10 @@ def test_the_best_length_of_a_solution_has_the_smallest_objective(cost):
 # -- the score table -------------------------------------------------------------------------------------------
 
 
-def naive_obscure(problem, orders, radius, online, eta=2.0):
+def naive_obscure(problem, orders, radius, online, eta=2.0, A=None):
     """Algorithms 1 and 2 as printed, θ_j as coefficients, everything recomputed at each step; and the mistakes."""
     K, y, q, lam = problem.stack.to_array(), problem.loss.labels, problem.q, problem.lam
-    A = np.zeros((len(y), problem.loss.n_classes))
+    A = np.zeros((len(y), problem.loss.n_classes)) if A is None else A
     t, s, mistakes = 0, 0.0, 0
     for i in np.concatenate(orders):
         norms = np.sqrt([np.trace(A.T @ k @ A) for k in K])
@@ -247,6 +247,46 @@ def test_score_table_takes_the_steps_of_the_paper(online):
     assert_allclose(state.table, np.moveaxis(K @ state.coef, 2, 1), atol=1e-12)
     assert_allclose(state.squares, [np.trace(state.coef.T @ k @ state.coef) for k in K])
     assert state.mistakes == mistakes > 0
+
+
+def naive_w(problem, A):
+    """Weights and coefficients of the w that θ stands for, and the R that they prove, line 12 of algorithm 1."""
+    K, q = problem.stack.to_array(), problem.q
+    norms = np.sqrt([np.trace(A.T @ k @ A) for k in K])
+    weights = (norms / np.sum(norms**q) ** (1 / q)) ** (q - 2)
+    scores = sum(w * k @ A for w, k in zip(weights, K)) / q
+    own = scores[np.arange(len(A)), problem.loss.labels]
+    excess = 1 + scores - own[:, None]
+    excess[np.arange(len(A)), problem.loss.labels] = 0.0
+    length = np.sum((weights * norms / q) ** problem.p) ** (1 / problem.p)
+    return weights, A / q, np.sqrt(length**2 + 2 / problem.lam * excess.max(axis=1).mean())
+
+
+@pytest.mark.parametrize("p", [1.1, 1.5, 2.0])
+@pytest.mark.parametrize("solve", [obscure_online, obscure_printed, pegasos])
+def test_printed_algorithms_are_those_of_the_paper_step_by_step(solve, p):
+    problem, rng = make_problem(3, p, 2.0, n=12, spread=0.5), np.random.default_rng(0)
+    draws = [rng.integers(12, size=12) for _ in range(6)]
+    if solve is obscure_online:
+        theta, _ = naive_obscure(problem, draws, None, online=True)
+    elif solve is pegasos:
+        theta, _ = naive_obscure(problem, draws, np.inf, online=False)
+    else:
+        first, _ = naive_obscure(problem, draws[:3], None, online=True)
+        radius = naive_w(problem, first)[2]
+        theta, _ = naive_obscure(problem, draws[3:], radius, online=False, A=first)
+    result = run(solve, problem, tol=1e-12, max_iter=6)
+    weights, alpha, radius = naive_w(problem, theta)
+    assert_allclose(result.weights, weights, rtol=1e-9)
+    assert_allclose(result.alpha, alpha, atol=1e-11)
+    assert_allclose(result.certificate.primal, problem.lam * radius**2 / 2, rtol=1e-9)
+
+
+def test_the_online_stage_ends_when_no_sample_has_a_loss():
+    problem = make_problem(3, 1.25, 10.0, spread=4.0)
+    result = run(obscure_online, problem, tol=1e-12, max_iter=1000)
+    assert problem.loss.value(problem.scores(result.weights, result.alpha)) == 0.0
+    assert result.history[-1]["epoch"] < 1000
 
 
 def test_a_scale_that_gets_tiny_is_multiplied_in():

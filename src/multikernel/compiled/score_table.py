@@ -255,7 +255,7 @@ def likely_updates(table, weights, factor, labels, cost, importance, slot, order
     """Write positions in ``order`` from ``start`` on of samples with a loss now whose rows are missing.
 
     Returns how many were found. The first is always ``start``; it stops when there are rows, missing ones and
-    others, for as many samples to come as ``found`` is long. ``order`` lists a sample once.
+    others, for as many samples to come as ``found`` is long.
     """
     found[0] = start
     count, ready = 1, 1

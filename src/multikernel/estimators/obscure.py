@@ -104,10 +104,11 @@ class ObscureClassifier(GroupNormClassifier):
         Group norm, 1 < p ≤ 2.
     eta : float
         Step of the online stage, of "obscure" and of ``partial_fit``.
-    solver : {"obscure", "pegasos", "sdca"}
+    solver : {"obscure", "obscure-printed", "online", "pegasos", "sdca"}
         "obscure" is the paper's two stages, stochastic, the second with weights that follow w after each epoch: a
         good solution after few epochs, and a proof of it within a percent after some hundred.
-        "pegasos" is what the paper compares with. "sdca" alternates dual coordinate ascent with closed-form weights
+        "obscure-printed" takes the paper's steps and returns the last iterate; "online" is its first stage alone,
+        "pegasos" what it compares with. "sdca" alternates dual coordinate ascent with closed-form weights
         and proves gaps of 1e-3 and far below.
     budget : int, optional
         Largest number of support vectors that ``partial_fit`` keeps.
@@ -183,7 +184,7 @@ class ObscureClassifier(GroupNormClassifier):
         return float(self.p)
 
     def _solver(self) -> Solver:
-        options: dict[str, Any] = {"eta": self.eta} if self.solver == "obscure" else {}
+        options: dict[str, Any] = {} if self.solver in ("pegasos", "sdca") else {"eta": self.eta}
         return partial(
             find_solver("obscure", self.solver).run, max_iter=self.max_iter, random_state=self.random_state, **options
         )

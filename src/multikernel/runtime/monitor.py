@@ -89,6 +89,7 @@ class Monitor:
         self.certificate = Certificate(float("inf"), self.bound)
         self.best: tuple[NDArray, NDArray] | None = None
         self.current: tuple[NDArray, NDArray] | None = None
+        self.keep_last = False  # whether the last solution is the result, as it is of an algorithm as printed
         self.patience: int | None = None  # iterations that may leave the gap as it is; None: all
         self._stuck_at = float("inf"), 0  # the gap when it last fell, and the iteration
         self.resumable = False  # whether there is a checkpoint to keep state for
@@ -195,7 +196,7 @@ class Monitor:
         if own.dual > self.bound:
             self.proof = self.current[1]
         certificate = self._bounded(own)
-        if self.best is None or not certificate.primal > self.certificate.primal:
+        if self.best is None or self.keep_last or not certificate.primal > self.certificate.primal:
             self._keep(self.current, certificate)
         elif not np.isnan(certificate.dual):
             self.certificate = replace(self.certificate, dual=certificate.dual)

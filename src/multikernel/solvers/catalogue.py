@@ -18,7 +18,7 @@ from multikernel.solvers.obscure.obscure import obscure
 from multikernel.solvers.obscure.sdca import sdca
 from multikernel.solvers.printed.cskl_lp import lp_direction
 from multikernel.solvers.printed.multilabel import label_mirror_prox, subgradient
-from multikernel.solvers.printed.pegasos import pegasos
+from multikernel.solvers.printed.obscure import obscure_online, obscure_printed, pegasos
 from multikernel.solvers.printed.svrg import svrg_paper
 from multikernel.solvers.printed.taylor_master import TaylorModel
 from multikernel.solvers.svrg.newton import smooth_newton
@@ -88,6 +88,8 @@ SOLVERS: dict[str, dict[str, Solver]] = {
     },
     "obscure": {
         "obscure": Solver(obscure, is_random=True),
+        "obscure-printed": Solver(obscure_printed, is_random=True),
+        "online": Solver(obscure_online, is_random=True),
         "pegasos": Solver(pegasos, is_random=True),
         "sdca": Solver(sdca, is_random=True),
     },

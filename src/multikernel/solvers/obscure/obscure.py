@@ -316,7 +316,7 @@ class ScoreTable:
         )  # fmt: skip
         self._ahead = found[:count]
         self._coef_ahead = self.coef[order[self._ahead]]
-        return order[self._ahead]
+        return np.unique(order[self._ahead])
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -328,6 +328,11 @@ class ScoreTable:
     @scale.setter
     def scale(self, value: float) -> None:
         self.scalars[self.compiled.SCALE] = value
+
+    @property
+    def norm(self) -> float:
+        """‖θ‖_{2,q}."""
+        return self.scale * float(self.scalars[self.compiled.NORM])
 
     @property
     def steps(self) -> float:
