@@ -17,7 +17,9 @@ from multikernel.runtime.clock import ENTRIES_AT_ONCE, OutOfTime, check, grace, 
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
 
-ONLINE_EPOCHS = 20  # most epochs of stage 1, which ends with one that has no update; at most a quarter of all
+# Most epochs of stage 1, and the share of samples that may still have a loss when it ends. With 2 to 32 epochs in all
+# (Caltech, 40 classes, 39 kernels, p = 1.05, 1.25, 1.5) shares of 0 and 0.5 end with larger objectives.
+ONLINE_EPOCHS, LEFT = 20, 0.2
 STARTING_SHARE = 1e-3  # smallest share of the largest weight that a kernel starts stage 2 with
 GROWTH = 1.4  # growth of the number of epochs of stage 2 from one look at the solution to the next
 # Epochs in the first average of stage 2; the next begin when epochs have doubled, as the average of the last one or
@@ -63,7 +65,7 @@ def obscure(
     state = ScoreTable(problem)
     n, epochs = len(problem.loss), epochs_before(monitor)
     if start is None or not np.any(start[1]):
-        epochs += online_stage(state, rng, eta, min(ONLINE_EPOCHS, max(1, max_iter // 4)))
+        epochs += online_stage(state, rng, eta, min(ONLINE_EPOCHS, max_iter), LEFT)
         weights = problem.implied_weights(state.squares)
     else:
         weights = np.array(start[0], dtype=np.float64)
@@ -94,15 +96,15 @@ def obscure(
                 return
 
 
-def online_stage(state: ScoreTable, rng: np.random.Generator, eta: float, max_epochs: int) -> int:
-    """Stage 1 [OJC10, alg. 1] until an epoch passes without an update; returns the number of epochs."""
-    n = len(state.problem.loss)
-    epochs = 0
-    quiet = False
-    while epochs < max_epochs and not quiet:
+def online_stage(
+    state: ScoreTable, rng: np.random.Generator, eta: float, max_epochs: int, left: float = 0.0
+) -> int:
+    """Stage 1 [OJC10, alg. 1] until an epoch updates a share ``left`` of the samples; returns the number of epochs."""
+    n, epochs, updated = len(state.problem.loss), 0, np.inf
+    while epochs < max_epochs and updated > left * n:
         before = state.updates
         state.online(rng.permutation(n), eta)
-        quiet = state.updates == before
+        updated = state.updates - before
         epochs += 1
     state.settle()
     return epochs
