@@ -4,6 +4,7 @@ import warnings
 from functools import partial
 from types import SimpleNamespace
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -63,8 +64,12 @@ def test_the_objective_is_the_optimum(n_classes, p):
     fisher_bracket(K, fisher_targets(y, n_classes), reg, p, candidate).proves(proof, 1e-7)
 
 
-@pytest.mark.parametrize("solver", SOLVERS["fisher"])
-@pytest.mark.parametrize("p", [1.0, 1.25, 2.0, 100.0])
+# the printed stop ends the expansions of a steep norm before they have a certificate
+CERTIFYING = [(solver, p) for solver in SOLVERS["fisher"] for p in (1.0, 1.25, 2.0, 100.0)]
+CERTIFYING.remove(("sip-printed", 100.0))
+
+
+@pytest.mark.parametrize(("solver", "p"), CERTIFYING)
 def test_every_solver_certifies_the_same_optimum(solver, p):
     K, y = simulate(3)
     tol = 1e-3 if solver == "closed-form" and p == 1.0 else 1e-5  # which is slow there
@@ -74,6 +79,40 @@ def test_every_solver_certifies_the_same_optimum(solver, p):
     assert reference.converged
     assert result.certificate.primal == pytest.approx(reference.certificate.primal, rel=tol)
     assert result.certificate.dual <= reference.certificate.primal
+
+
+def table_1(K, H, reg, p, n_steps):
+    """Table 1 of [YMBCK10] as printed, by plain systems and cvxpy: the weights of each step, and S, θ at each."""
+    n, F, scale = len(H), len(K), np.vdot(H, H)
+    exact = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
+    beta, theta, cuts, path = np.full(F, F ** (-1 / p)), -np.inf, [], []
+    for _ in range(n_steps):
+        alpha = np.linalg.solve(0.5 * np.eye(n) + np.tensordot(beta, K, axes=1) / (2 * reg), H)
+        slope = np.array([np.trace(alpha.T @ k @ alpha) for k in K]) / (4 * reg)
+        constant = 0.25 * np.vdot(alpha, alpha) - np.vdot(alpha, H)
+        path.append((beta, constant + slope @ beta, theta))
+        cuts.append((constant, slope))
+        b, t = cp.Variable(F, nonneg=True), cp.Variable()
+        norm = p * (p - 1) / 2 * cp.sum(cp.multiply(beta ** (p - 2), b**2)) - p * (p - 2) * beta ** (p - 1) @ b
+        limits = [(c + s @ b) / scale >= t for c, s in cuts]
+        cp.Problem(cp.Maximize(t), [*limits, norm + p * (p - 3) / 2 + 1 <= 1]).solve(solver="CLARABEL", **exact)
+        beta, theta = np.maximum(b.value, 1e-8), scale * float(t.value)
+    return path
+
+
+@pytest.mark.parametrize("p", [1.25, 2.0, 3.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_printed_program_is_table_1_step_by_step(n_classes, p):
+    K, y = simulate(n_classes, n=30, n_kernels=3)
+    expected = table_1(K, fisher_targets(y, n_classes), 1e-2, p, 5)
+    result = solve(problem_of(K, y, 1e-2, p), tol=1e-12, solver="sip-printed", max_iter=5)
+    for row, (beta, _, _) in zip(result.history, expected):
+        assert_allclose(row["weights"], beta / max(1.0, np.sum(beta**p) ** (1 / p)), atol=1e-4)
+    stops = [abs(1 - S / theta) for _, S, theta in expected[1:]]
+    eps = 1.01 * stops[2]  # the first of these that is as small ends the run
+    until = 2 + next(t for t, stop in enumerate(stops) if stop <= eps)
+    early = solve(problem_of(K, y, 1e-2, p), tol=eps, solver="sip-printed")
+    assert len(early.history) <= until  # or a certified gap did
 
 
 def test_certificate_brackets_the_optimum_at_any_weights_and_alpha():

@@ -46,11 +46,11 @@ class FisherClassifier(KernelClassifier):
 
     Parameters
     ----------
-    solver : {"auto", "newton", "sip", "sip-taylor", "closed-form"}
+    solver : {"auto", "newton", "sip", "sip-printed", "closed-form"}
         All solve the same problem. "newton": quadratic models of the objective, which is what "auto" takes. "sip":
         the paper's semi-infinite program, by cutting planes, with a linear program for p = 1 and the exact norm as
-        power cones for p > 1; "sip-taylor" expands the norm as the paper does. "closed-form": a linear system in turn
-        with weights in closed form, fast for large p, slow towards p = 1.
+        power cones for p > 1; "sip-printed" expands the norm once an iteration and stops as the paper does.
+        "closed-form": a linear system in turn with weights in closed form, fast for large p, slow towards p = 1.
     normalize : str, sequence, dict or None
         Normalisation of the kernels, fitted on the training data. By default they are centred in feature space and
         scaled to unit trace, as in the paper; see :class:`~multikernel.gram.Normalization`.

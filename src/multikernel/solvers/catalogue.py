@@ -17,6 +17,7 @@ from multikernel.solvers.multilabel.sa import label_sa, label_sa_vr
 from multikernel.solvers.obscure.obscure import obscure
 from multikernel.solvers.obscure.sdca import sdca
 from multikernel.solvers.printed.cskl_lp import lp_direction
+from multikernel.solvers.printed.fisher import sip_printed
 from multikernel.solvers.printed.multilabel import label_mirror_prox, subgradient
 from multikernel.solvers.printed.obscure import obscure_online, obscure_printed, pegasos
 from multikernel.solvers.printed.svrg import svrg_paper
@@ -47,14 +48,13 @@ class Solver:
     is_random: bool = False  # whether it takes random_state
 
 
-silp_taylor = partial(silp, master=TaylorModel)
 # By method; the first is the one that certifies soonest: figures in the documentation.
 SOLVERS: dict[str, dict[str, Solver]] = {
     "mkl": {
         "newton": Solver(newton),
         "simplemkl": Solver(simplemkl, largest=1.0),
         "silp": Solver(silp),
-        "silp-taylor": Solver(silp_taylor, smallest=ABOVE_1),
+        "silp-taylor": Solver(partial(silp, master=TaylorModel), smallest=ABOVE_1),
         "level": Solver(level_method, largest=1.0),
         "lp": Solver(closed_form, smallest=ABOVE_1),
         "group-lasso": Solver(closed_form),
@@ -83,7 +83,7 @@ SOLVERS: dict[str, dict[str, Solver]] = {
     "fisher": {
         "newton": Solver(fisher_newton),
         "sip": Solver(silp),
-        "sip-taylor": Solver(silp_taylor),
+        "sip-printed": Solver(sip_printed),
         "closed-form": Solver(closed_form),
     },
     "obscure": {
