@@ -1,12 +1,14 @@
 """CSKL: the capped simplex by every solver, paths over t, and what users see."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from mkl_problems import AWKWARD, make_kernels
 from numpy.testing import assert_allclose
 from references import reference
+from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.model_selection import GridSearchCV
@@ -23,10 +25,10 @@ from multikernel.solvers.catalogue import SOLVERS as TABLE
 from multikernel.solvers.catalogue import find_solver
 from multikernel.solvers.cskl.continuation import continued
 from multikernel.solvers.mkl.simplemkl import central_weight, reduced_gradient
-from multikernel.solvers.printed.cskl_lp import worst_choice
+from multikernel.solvers.printed.cskl import worst_choice
 from multikernel.svm import CSVM, NuSVM
 
-SOLVERS = list(TABLE["cskl"])
+SOLVERS = [name for name in TABLE["cskl"] if "printed" not in name]
 
 
 def solve(K, inner, t, name, tol=5e-7, **options):
@@ -80,10 +82,66 @@ def test_random_problems_are_solved(seed):
 
 def test_the_direction_of_the_paper_converges_without_help_though_slowly():
     K, signs, C = make_kernels()
-    _, plain = solve(K, CSVM(signs, C), 2.0, "lp", tol=1e-3, away=False)
+    _, plain = solve(K, CSVM(signs, C), 2.0, "lp-printed", tol=1e-3)
     _, away = solve(K, CSVM(signs, C), 2.0, "lp", tol=1e-3)
     assert plain.converged
     assert away.n_iter < plain.n_iter
+
+
+def svm_value(K, signs, C, weights):
+    """J and its gradient, by scikit-learn's SVM."""
+    svm = SVC(kernel="precomputed", C=C, tol=1e-9).fit(np.tensordot(weights, K, axes=1), signs)
+    alpha = np.zeros(len(signs))
+    alpha[svm.support_] = svm.dual_coef_[0]
+    forms = np.array([alpha @ k @ alpha for k in K])
+    return np.abs(alpha).sum() - 0.5 * weights @ forms, -0.5 * forms
+
+
+def reduced_gradient_as_printed(K, signs, C, weights):
+    """Algorithms 2 and 3 of [GMSB11], the slips mended: new weights and their J."""
+    J, phi = svm_value(K, signs, C, weights)
+    mu = int(np.argmin(np.abs(weights - 0.5)))
+    D = np.zeros(len(K))
+    for m in range(len(K)):
+        at_bound = (weights[m] == 0 and phi[m] > phi[mu]) or (weights[m] == 1 and phi[m] < phi[mu])
+        if m != mu and not at_bound:
+            D[m] = -(phi[m] - phi[mu])
+    D[mu] = -D.sum()
+    while True:
+        down, up = D < 0, D > 0
+        steps = np.full(len(K), np.inf)
+        steps[down], steps[up] = -weights[down] / D[down], (1 - weights[up]) / D[up]
+        nu, longest = int(np.argmin(steps)), steps.min()
+        new = np.clip(weights + longest * D, 0.0, 1.0)
+        new[nu] = round(new[nu])
+        if not svm_value(K, signs, C, new)[0] < J or nu == mu:
+            break
+        weights, J = new, svm_value(K, signs, C, new)[0]
+        D[mu], D[nu] = D[mu] + D[nu], 0.0
+    line = minimize_scalar(
+        lambda S: svm_value(K, signs, C, weights + S * D)[0], bounds=(0, longest), options={"xatol": 1e-12}
+    )
+    return weights + line.x * D, line.fun
+
+
+@pytest.mark.parametrize("t", [1.0, 2.5])
+def test_the_printed_algorithm_is_that_of_the_paper_step_by_step(t):
+    K, signs, C = make_kernels(n=40)
+    _, result = solve(K, CSVM(signs, C), t, "printed", tol=1e-9)
+    assert_allclose(result.history[0]["weights"], t / len(K))
+    for before, after in pairwise(result.history[:4]):
+        weights, value = reduced_gradient_as_printed(K, signs, C, before["weights"])
+        assert (1 - 1e-6) * value <= after["objective"] <= (1 + 2e-3) * value  # line searches end before the minimum
+        step, expected = after["weights"] - before["weights"], weights - before["weights"]
+        assert step @ expected >= 0.995 * np.linalg.norm(step) * np.linalg.norm(expected)
+
+
+def test_the_printed_stop_ends_where_the_objective_settles_and_proves_nothing():
+    K, signs, C = make_kernels(n=40)
+    _, loose = solve(K, CSVM(signs, C), 2.0, "printed", tol=1e-2)
+    values = [row["objective"] for row in loose.history]
+    assert loose.stopped in ("settled", "converged")
+    assert len(values) < 2 or loose.converged or abs(values[-1] - values[-2]) <= 1e-2 * values[-1]
 
 
 def test_directions_stay_in_the_set_and_descend():

@@ -33,9 +33,10 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
     ----------
     exact : bool
         Whether weights are 0 or 1: exactly t kernels.
-    solver : {"auto", "newton", "reduced-gradient", "lp", "silp"}
-        All solve the same problem; not used with ``exact=True``. "reduced-gradient" and "lp" are the two of [GMSB11],
-        with their misprints put right, "silp" cutting planes [SRSS06], "newton" [CR08], which "auto" takes.
+    solver : {"auto", "newton", "reduced-gradient", "lp", "silp", "printed", "lp-printed"}
+        All solve the same problem; not used with ``exact=True``. "newton" [CR08] is what "auto" takes, "silp" cutting
+        planes [SRSS06]. "printed" and "lp-printed" are the two methods of [GMSB11] with their misprints put right;
+        "reduced-gradient" and "lp" are the same with better pivots, directions and stops.
     max_iter : int
         Maximum number of outer iterations per problem; with ``exact=True``, of rounds of 64 branches.
 

@@ -16,7 +16,7 @@ from multikernel.solvers.multilabel.level import label_level
 from multikernel.solvers.multilabel.sa import label_sa, label_sa_vr
 from multikernel.solvers.obscure.obscure import obscure
 from multikernel.solvers.obscure.sdca import sdca
-from multikernel.solvers.printed.cskl_lp import lp_direction
+from multikernel.solvers.printed.cskl import cskl_printed, lp_direction
 from multikernel.solvers.printed.fisher import sip_printed
 from multikernel.solvers.printed.multilabel import label_mirror_prox, subgradient
 from multikernel.solvers.printed.obscure import obscure_online, obscure_printed, pegasos
@@ -66,6 +66,8 @@ SOLVERS: dict[str, dict[str, Solver]] = {
         "reduced-gradient": Solver(capped_reduced_gradient),
         "lp": Solver(lp_direction),
         "silp": Solver(silp),
+        "printed": Solver(cskl_printed),
+        "lp-printed": Solver(partial(lp_direction, away=False)),
     },
     "multilabel max": {
         "level": Solver(label_level),
