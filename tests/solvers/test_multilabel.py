@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from references import minmax_bracket, result_of, worst_label_bracket
+from scipy.optimize import minimize
 
 from multikernel.gram import DenseStack
 from multikernel.problems.minmax import MinMaxProblem
@@ -31,6 +32,8 @@ from multikernel.svm import CSVM, LabelSVMs
 from multikernel.svm.quadratic_program import kernel_times
 
 C = 2.0
+# points of the simplex of three kernels
+GRID_3 = [np.array([a, b, 5 - a - b]) / 5 for a in range(6) for b in range(6 - a)]
 
 
 def make_labels(n_labels=4, n_kernels=4, n=30, missing=0.1, seed=0):
@@ -95,6 +98,81 @@ def test_the_paper_s_stop_rule_ends_when_averages_settle_and_proves_nothing():
     )
     assert_allclose(result.weights, last)
     assert 0.0 < np.abs(last - before).sum() <= 0.01
+
+
+def box_svm(K, y):
+    """alpha, value and q of the SVM without a bias of the samples that have the label, by L-BFGS-B."""
+    has, Q = y != 0, K * np.outer(y, y)
+    found = minimize(
+        lambda a: (0.5 * a @ Q @ a - a.sum(), Q @ a - 1.0), has * 0.5, jac=True, bounds=[(0.0, C * h) for h in has],
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000},
+    )  # fmt: skip
+    return found.x, -found.fun
+
+
+def algorithm_1(K, signs, seed, n_steps, eta_p, eta_gamma, delta):
+    """[BJJ10, alg. 1], its slips mended: the averages of p and γ after each SVM."""
+    rng, (s, m) = np.random.RandomState(seed), (len(K), signs.shape[1])
+    p, gamma, means = np.full(s, 1 / s), np.full(m, 1 / m), []
+    ps, gammas = [], []
+    for _ in range(n_steps):
+        chances = (1 - delta) * gamma + delta / m
+        j = rng.choice(m, p=chances)
+        alpha, value = box_svm(np.tensordot(p, K, axes=1), signs[:, j])
+        ps.append(p)
+        gammas.append(gamma)
+        means.append((np.mean(ps, axis=0), np.mean(gammas, axis=0)))
+        signed = alpha * signs[:, j]
+        p = p * np.exp(eta_p * 0.5 * np.array([signed @ k @ signed for k in K]))
+        gamma = gamma * np.exp(eta_gamma * value / chances[j] * (np.arange(m) == j))
+        p, gamma = p / p.sum(), gamma / gamma.sum()
+    return means
+
+
+def test_the_printed_algorithm_is_that_of_the_paper_step_by_step():
+    K, signs = make_labels(n_labels=3, n_kernels=3, n=24)
+    means = algorithm_1(K, signs, seed=3, n_steps=25, eta_p=0.02, eta_gamma=0.005, delta=0.2)
+    printed = find_solver("multilabel max", "sa-printed").run
+    options = {"eta": (0.02, 0.005), "delta": 0.2, "max_iter": 25}
+    result = result_of(printed, worst(K, signs), 1e-9, random_state=3, **options)
+    assert result.history[-1]["svms"] == 25
+    for row in result.history:
+        p, gamma = means[row["svms"] - 1]
+        assert_allclose(row["weights"], p, atol=1e-5)
+        assert_allclose(row["label_weights"], gamma, atol=1e-5)
+
+
+def test_the_printed_stop_fires_at_the_second_svm_with_the_paper_s_steps():
+    problem = worst(*make_labels(n_labels=3, n_kernels=3, n=24))
+    printed = find_solver("multilabel max", "sa-printed").run
+    result = result_of(printed, problem, 1e-9, random_state=0, eta=1e-3, stop="change")
+    assert [row["svms"] for row in result.history] == [2]
+    assert result.stopped == "settled"
+    assert not result.converged
+
+
+def theorem_1(n, m, s, T, eta, delta, largest):
+    """The bound of [BJJ10, theorem 1] on the mean of Δ, its constant d set to one; ``largest`` is λ_0."""
+    spread = m**2 / (2 * delta**2) * largest**2 * n**2 * C**4 + n**2 * C**2
+    return (np.log(m) + np.log(s)) / (eta * T) + eta * spread
+
+
+def test_theorem_1_bounds_the_mean_distance_by_far():
+    """With δ = m^(-1/3) and the best step for T; the printed δ = m^(2/3) of corollary 1 is no probability."""
+    K, signs = make_labels(n_labels=3, n_kernels=3, n=24, missing=0.0)
+    n, m, s, T, delta = 24, 3, 3, 60, 3 ** (-1 / 3)
+    largest = max(np.linalg.eigvalsh(k)[-1] for k in K)
+    etas = np.logspace(-9, 0, 400)
+    eta = min(etas, key=lambda eta: theorem_1(n, m, s, T, eta, delta, largest))
+    problem, distances = worst(K, signs), []
+    printed = find_solver("multilabel max", "sa-printed").run
+    for seed in range(2):
+        options = {"eta": float(eta), "delta": float(delta), "max_iter": T, "random_state": seed}
+        result = result_of(printed, problem, 1e-12, **options)
+        gamma = result.history[-1]["label_weights"]
+        values = [sum(g * box_svm(np.tensordot(p, K, axes=1), y)[1] for g, y in zip(gamma, signs.T)) for p in GRID_3]
+        distances.append(result.certificate.primal - min(values))
+    assert 0.0 < np.mean(distances) <= theorem_1(n, m, s, T, eta, delta, largest)
 
 
 @pytest.mark.parametrize("name", ["level", "sa-vr"])

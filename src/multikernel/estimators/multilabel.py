@@ -52,9 +52,10 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         What the kernel is to make small.
     solver : str
         "auto" takes "level" for "max" and "newton" for "sum". For "max": "level", cutting planes of one label at a
-        time; "sa-vr", stochastic mirror descent with a memory of every label; "sa", the paper's algorithm;
-        "mirror-prox", deterministic, all labels in each step. For "sum": "newton", "silp", "level", "closed-form",
-        and the paper's "subgradient".
+        time; "sa-vr", stochastic mirror descent with a memory of every label; "sa-printed", the paper's
+        algorithm, and "sa", the same without bias and with steps that know no scale; "mirror-prox", deterministic,
+        all labels in each step. For "sum": "newton", "silp", "level", "closed-form", and the paper's "subgradient"
+        and "simplemkl".
     bias : bool
         Whether decision functions have constant terms; the paper's have none.
     threshold : {None, "f1", "accuracy"}
@@ -66,12 +67,14 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         Factor of C for each class; for tables of labels for the signs −1 and +1, label by label.
     max_iter : int
         Maximum number of iterations of the solver: SVMs of one label for "sa" and "sa-vr".
-    eta : float, optional
-        Constant step of "sa", as in the paper; by default steps are scale-free.
+    eta : float or pair of floats, optional
+        Constant step of "sa" and "sa-printed", or those of the kernels' and of the labels' weights. By default
+        steps of "sa" know no scale, and those of "sa-printed" are 0.001.
     delta : float
-        Smoothing of the distribution from which "sa" samples labels, from 0 to 1. At 0 a label may never be seen.
+        Smoothing of the distribution from which they sample labels, from 0 to 1. At 0 a label may never be seen.
     stop : {"gap", "change"}
-        Whether "sa" stops at a certified gap, or when the average weights settle, as the paper does.
+        Whether they stop at a certified gap, or when the average weights settle, as the paper does. With the paper's
+        steps "sa-printed" has settled after two SVMs.
     max_time : float, optional
         Time limit for the whole fit except the final SVMs, in seconds.
     random_state : int, RandomState or None
@@ -124,7 +127,7 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
     threshold: str | None = None
     cv: Any = 5
     max_iter: int = 5000
-    eta: float | None = None
+    eta: Any = None
     delta: float = 0.2
     stop: str = "gap"
 
@@ -153,8 +156,9 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         self._check_choice("threshold", (None, *CRITERIA))
         self._check_choice("stop", ("gap", "change"))
         self._require("delta", 0.0 <= self.delta <= 1.0, "must be from 0 to 1: it is a share of labels drawn evenly.")
-        positive = self.eta is None or (is_number(self.eta) and self.eta > 0.0)
-        self._require("eta", positive, "must be a positive step, or None for steps without a scale.")
+        steps = self.eta if isinstance(self.eta, (tuple, list)) and len(self.eta) == 2 else (self.eta,)
+        positive = self.eta is None or all(is_number(step) and step > 0.0 for step in steps)
+        self._require("eta", positive, "must be a positive step, a pair of them, or None.")
 
     # -- fit -------------------------------------------------------------------------------------------------
 
@@ -208,7 +212,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         return [kind(data.stack, inner, parse_memory(self.memory))]
 
     def _solver(self) -> Solver:
-        own: dict[str, Any] = {"eta": self.eta, "delta": self.delta, "stop": self.stop} if self.solver == "sa" else {}
+        by_paper = self.solver in ("sa", "sa-printed")
+        own: dict[str, Any] = {"eta": self.eta, "delta": self.delta, "stop": self.stop} if by_paper else {}
         return partial(
             solve_by_name,
             method=f"multilabel {self.objective}",

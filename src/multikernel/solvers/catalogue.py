@@ -73,6 +73,7 @@ SOLVERS: dict[str, dict[str, Solver]] = {
         "level": Solver(label_level),
         "sa-vr": Solver(label_sa_vr, is_random=True),
         "sa": Solver(label_sa, is_random=True),
+        "sa-printed": Solver(partial(label_sa, printed=True), is_random=True),
         "mirror-prox": Solver(label_mirror_prox),
     },
     "multilabel sum": {
@@ -81,6 +82,7 @@ SOLVERS: dict[str, dict[str, Solver]] = {
         "level": Solver(level_method),
         "closed-form": Solver(closed_form),
         "subgradient": Solver(subgradient),
+        "simplemkl": Solver(simplemkl),
     },
     "fisher": {
         "newton": Solver(fisher_newton),

@@ -24,7 +24,8 @@ FIRST_CHECK, GROWTH = 0.25, 2.0
 # Cuts tell whether an average may be good enough to be judged: after iterations that are this share of all so far,
 # and after this share when one was judged in vain. The gap of their model may be this share of tol.
 GLANCES, PAUSE, HOPEFUL = 0.1, 0.3, 0.7
-SETTLED = 0.01  # relative difference of averages a pass over the labels apart at which the paper stops
+# Relative difference of averages at which the paper stops, and its constant step for two of three data sets.
+SETTLED, PAPER_STEP = 0.01, 1e-3
 
 
 class MovingKernel:
@@ -135,27 +136,32 @@ def normalised(logs: Vector) -> Vector:
 
 
 class Walk:
-    """The points that move, p and γ, and the average of p; a run that is resumed goes on where they were.
+    """The points that move, p and γ, and their averages; a run that is resumed goes on where they were.
 
-    p starts at ``weights``; ``steps`` are those of both :class:`Simplex`.
+    p starts at ``weights``; ``step`` and ``boldness`` are those of both :class:`Simplex`, or a pair.
     """
 
-    def __init__(self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, **steps: Any):
-        self.p = Simplex(weights, **steps)
-        self.gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), **steps)
-        self.mean, self.done = np.zeros(problem.n_kernels), 0
+    def __init__(
+        self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, step: Any = None, boldness: float = 1.0
+    ):
+        steps = (step, step) if np.ndim(step) == 0 else step
+        self.p = Simplex(weights, steps[0], boldness=boldness)
+        self.gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), steps[1], boldness=boldness)
+        self.mean, self.mean_gamma, self.done = np.zeros(problem.n_kernels), np.zeros(problem.n_labels), 0
         monitor.keep = self._state
         kept = monitor.kept
-        if [kept[name].shape for name in ("p", "gamma", "mean", "numbers") if name in kept] == [
-            self.p.logs.shape, self.gamma.logs.shape, self.mean.shape, (3,)
+        if [kept[name].shape for name in ("p", "gamma", "mean", "mean_gamma", "numbers") if name in kept] == [
+            self.p.logs.shape, self.gamma.logs.shape, self.mean.shape, self.mean_gamma.shape, (3,)
         ]:  # fmt: skip
             self.p.logs, self.gamma.logs, self.mean = kept["p"], kept["gamma"], np.array(kept["mean"])
+            self.mean_gamma = np.array(kept["mean_gamma"])
             self.p.point, self.gamma.point = normalised(self.p.logs), normalised(self.gamma.logs)
             self.done, self.p.squares, self.gamma.squares = int(kept["numbers"][0]), *map(float, kept["numbers"][1:])
 
     def _state(self) -> dict[str, NDArray]:
         numbers = np.array([self.done, self.p.squares, self.gamma.squares])
-        return {"p": self.p.logs, "gamma": self.gamma.logs, "mean": np.array(self.mean), "numbers": numbers}
+        means = {"mean": np.array(self.mean), "mean_gamma": np.array(self.mean_gamma)}
+        return {"p": self.p.logs, "gamma": self.gamma.logs, **means, "numbers": numbers}
 
 
 def label_sa(
@@ -164,31 +170,36 @@ def label_sa(
     start: Start = None,
     *,
     max_iter: int = 5000,
-    eta: float | None = None,
+    eta: Any = None,
     delta: float = DELTA,
     stop: str = "gap",
+    printed: bool = False,
     random_state: Any = None,
 ) -> None:
     """Stochastic mirror descent in the weights of kernels and of labels [BJJ10, alg. 1].
 
-    Differs from the printed algorithm where that is wrong: γ is ascended, each variable has its own step, and (8) is
-    weighted so that it is unbiased under smoothed sampling. The result is judged at the average p, with all
-    labels that can be the worst solved there.
+    Differs from the printed algorithm where that is wrong: γ is ascended, p has a step of its own, labels are sampled
+    from the smoothed γ, and (9) is divided by the chance of the label. (8), which is unbiased under γ alone, is
+    weighted so that it is unbiased here, too. Not so if ``printed``: then (8) is as it stands, every SVM is solved
+    on the kernel of its iteration, and steps are constant. The result is judged at the average p, with all labels
+    that can be the worst solved there; the average of γ is the ``label_weights`` of its row of the history.
 
     The paper ends when the average changes by less than 1 % (``stop="change"``). From one iteration to the next that
-    is so almost at once, because the t-th average moves by 1/t of a step; averages are compared that are as many
-    iterations apart as there are labels. Such a solution is judged once, and has a gap like any other, which is
-    usually far above ``tol``.
+    is so almost at once, because the t-th average moves by 1/t of a step: with its steps, as ``printed``, at t = 2.
+    Else averages are compared that are as many iterations apart as there are labels. Such a solution is judged once,
+    and has a gap like any other, which is usually far above ``tol``.
 
     ``max_iter`` is the largest number of SVMs, those of the judged averages not counted; ``eta`` a constant step of
-    both variables, as in the paper; ``delta`` the share of labels sampled uniformly, from 0, at which a label may
-    never be seen, to 1.
+    both variables, or a pair (η_p, η_γ); ``delta`` the share of labels sampled uniformly, from 0, at which a label
+    may never be seen, to 1.
     """
     weights, alpha = problem.start() if start is None else start
     alpha, rng = np.array(alpha), check_random_state(random_state)
-    walk = Walk(problem, monitor, weights, step=eta, boldness=CAUTION)
+    walk = Walk(problem, monitor, weights, PAPER_STEP if printed and eta is None else eta, CAUTION)
     p, gamma, mean, before = walk.p, walk.gamma, walk.mean, np.array(walk.mean)
-    kernel, tol = MovingKernel(problem, REFRESH), InnerTolerance(monitor)
+    kernel, tol = MovingKernel(problem, 0.0 if printed else REFRESH), InnerTolerance(monitor)
+    apart, monitor.keep_last = 1 if printed else problem.n_labels, printed
+    tol.value = tol.least if printed else tol.value
     checks = check_times(problem.n_labels, max_iter) if stop == "gap" else iter([max_iter, max_iter + 1])
     due = next(t for t in checks if t > walk.done)
     for t in range(walk.done + 1, max_iter + 1):
@@ -198,18 +209,19 @@ def label_sa(
         alpha[:, j], linear, forms = problem.solve_label(j, kernel.at(p.point), alpha[:, j], tol.value)
         # 2. averages of the points where gradients were taken
         mean += (p.point - mean) / t
+        walk.mean_gamma += (gamma.point - walk.mean_gamma) / t
         # 3. steps: down in p, up in γ
         value = linear - 0.5 * float(p.point @ forms)
         in_p, in_gamma = paper_estimates(j, gamma.point, chances, value, forms)
-        p.descend(in_p)
+        p.descend(-0.5 * forms if printed else in_p)
         gamma.descend(-in_gamma)
         walk.done, settled = t, False
-        if stop == "change" and t % problem.n_labels == 0:
-            settled = bool(np.abs(mean - before).sum() <= SETTLED)
+        if stop == "change" and t % apart == 0:
+            settled = t > 1 and bool(np.abs(mean - before).sum() <= SETTLED)
             before = np.array(mean)
         if t == due or settled:
             alpha, due = problem.refine(mean, alpha, tol.value), next(checks)
-            monitor.notes = {"svms": t, "kernels_made": kernel.made}
+            monitor.notes = {"svms": t, "kernels_made": kernel.made, "label_weights": np.array(walk.mean_gamma)}
             monitor.stopped = "settled" if settled else monitor.stopped
             if monitor(mean, alpha) or settled:
                 return

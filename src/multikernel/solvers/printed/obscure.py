@@ -15,7 +15,14 @@ from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.clock import late
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
-from multikernel.solvers.obscure.obscure import GROWTH, ONLINE_EPOCHS, ScoreTable, as_columns, epochs_before, generator
+from multikernel.solvers.obscure.obscure import (
+    GROWTH,
+    ONLINE_EPOCHS,
+    ScoreTable,
+    as_columns,
+    epochs_before,
+    generator,
+)
 
 
 def obscure_online(
