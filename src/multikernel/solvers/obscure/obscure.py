@@ -97,7 +97,7 @@ def obscure(
 
 
 def online_stage(state: ScoreTable, rng: np.random.Generator, eta: float, max_epochs: int, left: float = 0.0) -> int:
-    """Stage 1 [OJC10, alg. 1] until an epoch updates a share ``left`` of the samples; returns the number of epochs."""
+    """Stage 1 [OJC10, alg. 1] until an epoch updates at most a share ``left`` of the samples; returns its epochs."""
     n, epochs, updated = len(state.problem.loss), 0, np.inf
     while epochs < max_epochs and updated > left * n:
         before = state.updates

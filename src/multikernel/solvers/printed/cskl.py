@@ -1,4 +1,4 @@
-"""CSKL as printed: reduced gradients [GMSB11, alg. 1 to 3], and directions that solve a linear program [eq. (4.21)]."""
+"""CSKL as printed: reduced gradients [GMSB11, alg. 1 to 3], and directions by a linear program [GMSB11, eq. (4.21)]."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ Vector = NDArray[np.float64]
 def cskl_printed(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
     """Algorithm 1 of [GMSB11] with ε = ``monitor.tol`` of the objective; the monitor has the result.
 
-    Mended are slips that no run could survive: the loop goes on while the change is *large*; J is minimised with alpha
-    solved again at each trial; directions sum to zero (the pivot *gains* D_ν in algorithm 2, and D_m has the sign of a
-    descent in algorithm 3), and a weight at zero may rise again. Kept are the pivot, the weight nearest to one half,
-    which cannot move where all weights are zero or one, and the stop, which proves nothing.
+    Mended are slips that no run could survive: the loop goes on while the change is *large*; J is minimised with
+    alpha solved again at each trial; directions sum to zero (the pivot *gains* D_ν in algorithm 2, and D_m has the
+    sign of a descent in algorithm 3), and a weight at zero may rise again. Kept are the pivot, the weight nearest to
+    one half, which cannot move where all weights are zero or one, and the stop, which proves nothing.
     """
     tol = SHARE * monitor.tol
     point = evaluate(problem, *(problem.start() if start is None else start), tol)

@@ -104,8 +104,9 @@ class Walk:
         else:
             self.state.restart(steps)
         lengths, due = self.state.lengths(), self.epoch + 1
-        for self.epoch in range(self.epoch + 1, last + 1):
+        while self.epoch < last:
             self.state.proximal(self._draws(), radius, lengths)
+            self.epoch += 1
             if self.epoch >= due or self.epoch == last or late():
                 due = _next(self.epoch)
                 if self._judge(stage=2, radius=radius):
