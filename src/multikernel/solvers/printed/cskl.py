@@ -1,4 +1,4 @@
-"""CSKL as printed: reduced gradients [GMSB11, alg. 1 to 3], and linear programs for directions [GMSB11, eq. (4.21)]."""
+"""CSKL as printed: reduced gradients [GMSB11, alg. 1 to 3], and linear programs for directions [eq. (4.21)]."""
 
 import numpy as np
 from numpy.typing import NDArray
