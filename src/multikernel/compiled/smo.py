@@ -1,7 +1,8 @@
 """Sequential minimal optimisation on a box, with or without sums held fixed.
 
 All functions work on  minimise ½ b'Kb − p'b,  lo ≤ b ≤ hi,  through the gradient g = Kb − p, which the
-caller provides and which is kept up to date. Labels do not appear: they are in the bounds and in p.
+caller provides and which is kept up to date. Labels do not appear: they are in the bounds and in p. With pairs
+``kink ‖b‖₁`` may be added to the objective.
 """
 
 import numpy as np
@@ -86,10 +87,10 @@ def _update_and_choose(Ki, Kj, step, g, up, down, start, stop):
 
 
 @part
-def _mark(k, b, lo, hi, up, down):
-    """Record in which directions b[k] may move: 0 where it may, −inf where it may not."""
-    up[k] = 0.0 if b[k] < hi[k] else -np.inf
-    down[k] = 0.0 if b[k] > lo[k] else -np.inf
+def _mark(k, b, lo, hi, kink, up, down):
+    """Record in which directions b[k] may move: −inf where it may not, else what the kink gains there."""
+    up[k] = (kink if b[k] < 0.0 else -kink) if b[k] < hi[k] else -np.inf
+    down[k] = (kink if b[k] > 0.0 else -kink) if b[k] > lo[k] else -np.inf
 
 
 @part
@@ -106,7 +107,7 @@ def fetch(source, index, K, ready, i):
 
 
 @loop
-def pair_smo(source, index, K, ready, diagonal, tau, lo, hi, split, b, g, up, down, eps, max_iter):
+def pair_smo(source, index, K, ready, diagonal, tau, lo, hi, kink, split, b, g, up, down, eps, max_iter):
     """SMO on pairs, second-order selection, the sums of b[:split] and of b[split:] held fixed.
 
     Rows of K are fetched from ``source`` as they are needed (see :func:`fetch`).
@@ -116,7 +117,7 @@ def pair_smo(source, index, K, ready, diagonal, tau, lo, hi, split, b, g, up, do
     """
     n = b.size
     for k in range(n):
-        _mark(k, b, lo, hi, up, down)
+        _mark(k, b, lo, hi, kink, up, down)
     i = j = np.int64(0)  # a bare 0 has a type of its own, for which everything below would be compiled once more
     step, iteration = 0.0, 0
     while True:
@@ -135,13 +136,15 @@ def pair_smo(source, index, K, ready, diagonal, tau, lo, hi, split, b, g, up, do
         j, step = _second_choice(K[i], diagonal, diagonal[i], tau, g, down, top, start, stop)
         if j < 0:
             return violation, iteration
-        room_i, room_j = hi[i] - b[i], b[j] - lo[j]
+        # up to a bound, or to the kink, beyond which slopes are others
+        end_i, end_j = 0.0 if kink > 0.0 and b[i] < 0.0 else hi[i], 0.0 if kink > 0.0 and b[j] > 0.0 else lo[j]
+        room_i, room_j = end_i - b[i], b[j] - end_j
         if step >= room_i or step >= room_j:
             step = room_i if room_i < room_j else room_j
-        b[i] = hi[i] if step >= room_i or b[i] + step > hi[i] else b[i] + step
-        b[j] = lo[j] if step >= room_j or b[j] - step < lo[j] else b[j] - step
-        _mark(i, b, lo, hi, up, down)
-        _mark(j, b, lo, hi, up, down)
+        b[i] = end_i if step >= room_i or b[i] + step > end_i else b[i] + step
+        b[j] = end_j if step >= room_j or b[j] - step < end_j else b[j] - step
+        _mark(i, b, lo, hi, kink, up, down)
+        _mark(j, b, lo, hi, kink, up, down)
         iteration += 1
 
 
@@ -175,7 +178,7 @@ def single_smo(source, index, K, ready, diagonal, tau, lo, hi, b, g, up, down, s
     ``scale`` are scratch.
     """
     for k in range(b.size):
-        _mark(k, b, lo, hi, up, down)
+        _mark(k, b, lo, hi, 0.0, up, down)
         scale[k] = 1.0 / larger(diagonal[k], tau)
     i, step, iteration = np.int64(0), 0.0, 0
     while True:
@@ -188,7 +191,7 @@ def single_smo(source, index, K, ready, diagonal, tau, lo, hi, b, g, up, down, s
         target = lo[i] if target < lo[i] else hi[i] if target > hi[i] else target
         step = target - b[i]
         b[i] = target
-        _mark(i, b, lo, hi, up, down)
+        _mark(i, b, lo, hi, 0.0, up, down)
         iteration += 1
 
 

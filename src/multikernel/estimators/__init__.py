@@ -12,7 +12,9 @@ from multikernel.estimators.lpbeta import LPBetaClassifier
 from multikernel.estimators.mkl import MKLClassifier, MKLClassifierCV
 from multikernel.estimators.multilabel import MultilabelMKLClassifier
 from multikernel.estimators.obscure import ObscureClassifier
+from multikernel.estimators.one_class import MKLOneClass
 from multikernel.estimators.path import CSKLPath, MKLPath, cskl_path, mkl_path
+from multikernel.estimators.regression import MKLRegressor
 from multikernel.estimators.svrg import SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.estimators.ufo import UFOMKLClassifier
 
@@ -31,7 +33,9 @@ __all__ = [
     "MKFDAClassifierCV",
     "MKLClassifier",
     "MKLClassifierCV",
+    "MKLOneClass",
     "MKLPath",
+    "MKLRegressor",
     "MultilabelMKLClassifier",
     "ObscureClassifier",
     "SVRGMKLClassifier",

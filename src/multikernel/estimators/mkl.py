@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import partial
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import TrainingData
+from multikernel.estimators.base import KernelMachine, TrainingData
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
 from multikernel.estimators.cross_validation import CrossValidated
-from multikernel.estimators.parameters import Restartable, Resumable, estimator
+from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, parse_memory
 from multikernel.io.state import attributes
@@ -108,6 +109,40 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
     def _solver(self) -> Solver:
         method = "mkl" if self.groups is None else "vskl"
         return partial(solve_by_name, method=method, solver=self.solver, max_iter=self.max_iter)
+
+    def _patience(self) -> int:
+        return PATIENCE
+
+
+@described
+class LpMachine(Restartable, KernelMachine):
+    """Base class: ℓp-norm MKL with one SVM that is not a classifier (``_svm``).
+
+    Parameters
+    ----------
+    p : float
+        Norm of the weights, from 1, which switches kernels off, to infinity, equal weights; from 1e6 on it is taken
+        for infinity.
+    solver : {"auto", "newton", "simplemkl", "silp", "silp-taylor", "level", "lp", "group-lasso"}
+        All solve the same problem; see :class:`MKLClassifier`.
+    """
+
+    p: float
+    solver: str
+
+    @abstractmethod
+    def _svm(self, data: TrainingData) -> Any:
+        """The inner problem."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        LpBall(self.p)
+
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[Any]:
+        return [MinMaxProblem(data.stack, self._svm(data), LpBall(self.p), parse_memory(self.memory))]
+
+    def _solver(self) -> Solver:
+        return partial(solve_by_name, method="mkl", solver=self.solver, max_iter=self.max_iter)
 
     def _patience(self) -> int:
         return PATIENCE

@@ -28,6 +28,9 @@ if MYPY:
     class RegressorMixin:
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
+    class OutlierMixin:
+        def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any: ...
+
     class TransformerMixin:
         def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any: ...
         def set_output(self, *, transform: Any = None) -> Any: ...
@@ -39,6 +42,7 @@ else:
     from sklearn.base import BaseEstimator as BaseEstimator
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.base import ClassNamePrefixFeaturesOutMixin as ClassNamePrefixFeaturesOutMixin
+    from sklearn.base import OutlierMixin as OutlierMixin
     from sklearn.base import RegressorMixin as RegressorMixin
     from sklearn.base import TransformerMixin as TransformerMixin
 

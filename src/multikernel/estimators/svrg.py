@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import AverageLossMachine, TrainingData, finite
+from multikernel.estimators.base import AverageLossMachine, TrainingData
 from multikernel.estimators.classifier import KernelClassifier
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
-from multikernel.estimators.sklearn_bases import RegressorMixin
+from multikernel.estimators.regression import KernelRegressor
 from multikernel.gram import parse_memory
 from multikernel.problems.losses import (
     HuberLoss,
@@ -157,7 +157,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
 
 
 @estimator
-class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
+class SVRGMKLRegressor(KernelRegressor, SmoothMKL):
     r"""ℓp-norm multiple kernel regression: the problem of :class:`SVRGMKLClassifier` with losses for numbers.
 
     With w_j the part of w that belongs to kernel j and f the prediction without ``intercept_`` b [AOJS16, eq. (1)],
@@ -213,13 +213,6 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
         super()._check_parameters()
         self._require("delta", self.delta > 0, "must be positive: beyond it the Huber loss is linear.")
 
-    def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        self._check_parameters()
-        stack, y = self._given_stack(X, y)
-        numbers = _numbers(y)
-        weight = self._given_weights(sample_weight, stack)
-        return TrainingData(self._normalized(stack), numbers, numbers[:, None], weight)
-
     def _problems(self, data: TrainingData, run: Run) -> Sequence[SmoothProblem]:
         return [self._smooth_problem(data, self._loss_of(data, self._offset(data)))]
 
@@ -234,27 +227,3 @@ class SVRGMKLRegressor(RegressorMixin, SmoothMKL):
 
     def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
         super()._store(data, problems, [replace(results[0], intercept=self._offset(data))])
-
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted numbers, shape (m,).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
-            New samples, or the kernels between them and all training samples.
-        """
-        return finite(self._task_scores(X))[:, 0]
-
-
-def _numbers(y: Any) -> NDArray[np.float64]:
-    """Targets as finite numbers."""
-    try:
-        numbers = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"y holds {np.asarray(y).ravel()[0]!r}, not numbers: a regressor predicts numbers."
-        ) from None
-    if not np.isfinite(numbers).all():
-        place = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise ValueError(f"y contains NaN or infinity, the first at {place}: remove or impute those samples.")
-    return numbers

@@ -15,6 +15,8 @@ from multikernel.io.files import DataError
 
 # classes that fitted estimators may hold, besides registered estimators and the library's kernels
 PARTS = (
+    "multikernel.estimators.one_class:MKLOneClass",
+    "multikernel.estimators.regression:MKLRegressor",
     "multikernel.estimators.svrg:SVRGMKLRegressor",
     "multikernel.problems.gmkl:ProductOfKernels",
     "multikernel.problems.gmkl:SumOfKernels",

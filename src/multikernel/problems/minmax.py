@@ -88,7 +88,8 @@ class SVMProblem:
 class KernelProblem(SVMProblem):
     """SVMs on one kernel that is made of a square stack by weights.
 
-    ``inner`` is a CSVM, a NuSVM or LabelSVMs. Beyond ``memory`` bytes the combined kernel is computed when read.
+    ``inner`` is a CSVM, NuSVM, SVR, OneClassSVM or LabelSVMs. Beyond ``memory`` bytes the combined kernel is computed
+    when read.
     """
 
     def __init__(self, stack: GramStack, inner: Any, memory: int):
@@ -336,7 +337,8 @@ def _curvature_of_one(
     box = svm.problem
     # beside the largest coefficient, not the bounds: with huge kernels or a large C all are tiny beside those
     margin = AT_BOUND * np.minimum(box.hi - box.lo, np.abs(alpha).max(initial=0.0))
-    free = np.flatnonzero((alpha > box.lo + margin) & (alpha < box.hi - margin))
+    inside = (alpha > box.lo + margin) & (alpha < box.hi - margin)
+    free = np.flatnonzero(inside & (np.abs(alpha) > margin) if box.kink else inside)
     if not len(free):
         return np.zeros((len(scores), len(scores)))
     thinning = max(len(free) / most_free, 1.0)

@@ -355,7 +355,7 @@ class CappedSimplex(WeightSet):
         tau = 1e-9 * max(float(diagonal.max()), 1e-300)
         eps = PRECISE * max(float(np.abs(slopes).max()), 1e-300)
         data = H, index, H, np.ones(F, dtype=bool), diagonal, tau, np.zeros(F), np.ones(F)
-        pair_smo(*data, F, h, slopes, *np.empty((2, F)), eps, STEPS_A_WEIGHT * F)
+        pair_smo(*data, 0.0, F, h, slopes, *np.empty((2, F)), eps, STEPS_A_WEIGHT * F)
         return h
 
     def vertex(self, q: Vector) -> Vector:

@@ -2,5 +2,7 @@
 
 from multikernel.svm.binary import CSVM, NuSVM
 from multikernel.svm.labels import LabelSVMs
+from multikernel.svm.one_class import OneClassSVM
+from multikernel.svm.regression import SVR
 
-__all__ = ["CSVM", "LabelSVMs", "NuSVM"]
+__all__ = ["CSVM", "SVR", "LabelSVMs", "NuSVM", "OneClassSVM"]

@@ -36,10 +36,10 @@ WORKING_SIZE = 2000
 FEWEST = 20
 
 
-class _SVM:
+class SVM:
     """What the SVMs share: bounds, feasibility, and the run of the solver."""
 
-    signs: Vector
+    signs: Vector  # ones where there are no classes
     upper: Vector  # bound on |alpha|, shape (n,)
     shrinks = True  # whether multiples of a feasible alpha, by 0 to 1, are feasible
     is_c_svm = False  # whether it is one C-SVM
@@ -86,7 +86,7 @@ class _SVM:
 
     def linear(self, alpha: Vector) -> float:
         """Linear part of the dual objective."""
-        return float(self.problem.p @ alpha)
+        return self.problem.linear(alpha)
 
     def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
         """Primal value with the best bias, and dual value, at a feasible ``alpha`` with ``scores = K @ alpha``.
@@ -115,9 +115,12 @@ class _SVM:
 
     def _losses(self, scores: Vector, margin: float, bias: float, error: Vector | None = None) -> float:
         """``Σ upper_i max(0, margin − signs_i (scores_i + bias))``, and what it may be off by."""
-        decision = scores + bias
-        losses = margin - self.signs * decision
+        return self._summed(margin - self.signs * (scores + bias), scores, bias, error)
+
+    def _summed(self, losses: Vector, scores: Vector, bias: float, error: Vector | None) -> float:
+        """``Σ upper_i max(0, losses_i)``, losses of ``scores + bias``, and what it may be off by."""
         if error is not None:
+            decision = scores + bias
             # what an addition loses is at most a unit of the sum, and at most the smaller number
             lost = np.minimum(UNIT * np.abs(decision), np.abs(scores))
             losses = losses + (error + lost + self._unit_of_sum * np.abs(losses))
@@ -135,7 +138,7 @@ class _SVM:
 
     def linear_error(self, alpha: Vector) -> float:
         """What ``linear(alpha)`` may be off by: rounding, and what it takes to make the sums of ``alpha`` right."""
-        p = np.abs(self.problem.p)
+        p = np.abs(self.problem.p) + self.problem.kink
         return self._unit_of_sum * float(p @ np.abs(alpha)) + self.shortfall(alpha) * float(p.max())
 
     def repair(self, alpha: ArrayLike) -> Vector:
@@ -190,7 +193,8 @@ class _SVM:
         start = self.start() if warm is None else self._checked(warm, "warm")
         # centring takes the offset out of the entries, but not their rounding
         limits = tol, working_size, np.finfo(float).eps * float(np.max(operator.diagonal(), initial=0.0))
-        to_centre = dense if self.problem.groups else None  # sums are fixed, so nothing else changes
+        # where all coefficients add up to zero, nothing but the bias changes
+        to_centre = dense if self.problem.groups and not sum(self.problem.totals) else None
         if to_centre is not None and to_centre.is_far_from_origin():  # as it stands every burst would chase rounding
             operator, to_centre = to_centre.centred(), None
         with one_blas_thread():
@@ -239,7 +243,7 @@ class _SVM:
         return alpha
 
 
-class CSVM(_SVM):
+class CSVM(SVM):
     """Soft-margin SVM with or without a bias, in its dual.
 
         maximise  signs'α − ½ α'Kα   subject to   0 ≤ signs_i α_i ≤ C_i,   Σ α_i = 0 (with bias)
@@ -305,7 +309,7 @@ class CSVM(_SVM):
         return float(margin) if np.isfinite(margin) else 0.0
 
 
-class NuSVM(_SVM):
+class NuSVM(SVM):
     """ν-SVM in the scaling of [GMSB11, eq. (3.17)].
 
         maximise  −½ α'Kα   subject to   0 ≤ signs_i α_i ≤ weight_i / n,   Σ α_i = 0,   Σ |α_i| ≥ ν

@@ -127,7 +127,7 @@ class Decomposition:
 
     def value(self, scores: Vector, b: Vector) -> float:
         """Dual objective: minus that of (QP)."""
-        return float(self.problem.p @ b - 0.5 * b @ scores)
+        return self.problem.linear(b) - 0.5 * float(b @ scores)
 
     def burst(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """A few working sets, then the interior-point method if they did not bring the gap down."""
@@ -216,7 +216,7 @@ class Decomposition:
             gap = self.relative_gap(scores, feasible)
         return feasible, scores, gap
 
-    def _interior_points(self, index: NDArray[np.intp], b: Vector, scores: Vector) -> tuple[Vector, Vector]:
+    def _interior_points(self, index: NDArray[np.intp], b: Vector, scores: Vector) -> tuple[Vector, ...]:
         problem = self.problem
         K = self.operator.submatrix(index, index)
         groups = np.zeros((len(index), len(problem.groups)))
@@ -225,15 +225,16 @@ class Decomposition:
         # another burst moves them out again if the solution is there
         largest = float(np.abs(b).max(initial=0.0)) or np.inf
         lo, hi = problem.lo[index], problem.hi[index]
-        return interior_point(
-            K,
-            problem.p[index] - (scores[index] - K @ b[index]),
-            np.where(lo < -FAR_BOUND * largest, -NEARER_BOUND * largest, lo),
-            np.where(hi > FAR_BOUND * largest, NEARER_BOUND * largest, hi),
-            groups,
-            groups.T @ b[index],
-            tol=0.1 * self.tol,
-        )
+        lo = np.where(lo < -FAR_BOUND * largest, -NEARER_BOUND * largest, lo)
+        hi = np.where(hi > FAR_BOUND * largest, NEARER_BOUND * largest, hi)
+        p, totals = problem.p[index] - (scores[index] - K @ b[index]), groups.T @ b[index]
+        if not problem.kink:
+            return interior_point(K, p, lo, hi, groups, totals, tol=0.1 * self.tol)
+        # a smooth program in the positive and the negative part of b
+        none, kink = np.zeros(len(index)), problem.kink
+        p, lo, hi = np.append(p - kink, p + kink), np.append(none, lo), np.append(hi, none)
+        ends = interior_point(K, p, lo, hi, np.tile(groups, (2, 1)), totals, tol=0.1 * self.tol)
+        return tuple(end.reshape(2, -1).sum(axis=0) for end in ends)
 
 
 class WorkingSet:
@@ -271,7 +272,9 @@ class WorkingSet:
             check()
             most = min(max_iter, at_once)
             if self.n_groups:
-                violation, steps = pair_smo(*common, self.split, self.b, self.g, *np.empty((2, m)), eps, most)
+                violation, steps = pair_smo(
+                    *common, box.kink, self.split, self.b, self.g, *np.empty((2, m)), eps, most
+                )
             else:
                 violation, steps = single_smo(*common, self.b, self.g, *np.empty((3, m)), eps, most)
             max_iter -= steps
@@ -299,8 +302,9 @@ class WorkingSet:
         self.ready[missing] = True
         A = np.empty((len(loose), len(loose)), dtype=self.K.dtype)
         gather(self.K, loose, loose, A, 0, len(loose))
-        split, old, box = int(np.searchsorted(loose, self.split)), self.b[loose], self.box
-        new, exact = BoundedNewton(A, self.g[loose], old, box.lo[loose], box.hi[loose], split, self.n_groups).step()
+        split, old = int(np.searchsorted(loose, self.split)), self.b[loose]
+        g, lo, hi = (part[loose] for part in self.box.smooth_part(self.g, self.b))
+        new, exact = BoundedNewton(A, g, old, lo, hi, split, self.n_groups).step()
         self.b[loose] = new
         weighted_rows(self.K, loose, new - old, self.g, 0, len(self.g))
         return exact

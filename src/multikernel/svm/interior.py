@@ -60,6 +60,30 @@ class ShiftedKernel:
         return r / self.d[:, None] - self.scaled @ inner
 
 
+class TwiceTheKernel:
+    """The same for ``[[K, K], [K, K]]``, of which no entry is copied: two variables for each row of K."""
+
+    def __init__(self, K: NDArray):
+        self.kernel = ShiftedKernel(K)
+
+    def times(self, b: NDArray) -> NDArray:
+        """The kernel times b, both parts of which get the same."""
+        return np.tile(self.kernel.times(b.reshape(2, -1).sum(axis=0)), 2)
+
+    def factor(self, d: Vector) -> None:
+        """Prepare solves with the diagonal ``d > 0``."""
+        self.d = d.reshape(2, -1, 1)
+        self.joint = 1.0 / (1.0 / self.d).sum(axis=0)
+        self.kernel.factor(self.joint[:, 0])
+
+    def solve(self, r: NDArray) -> NDArray:
+        """x with parts (r_k − K s) / d_k, where s is their sum."""
+        r = r.reshape(2, len(self.joint), -1)
+        right = self.joint * (r / self.d).sum(axis=0)
+        s = self.kernel.solve(right)
+        return ((r - (right - self.joint * s)) / self.d).reshape(2 * len(s), -1)
+
+
 def low_rank_factor(K: NDArray) -> NDArray | None:
     """L with K = LL' to rounding, by pivoted Cholesky; None if that has more than a quarter of the columns."""
     m = len(K)
@@ -92,7 +116,7 @@ class _Iterate:
 class _Path:
     """Newton's equations of the central path of one quadratic program."""
 
-    def __init__(self, kernel: ShiftedKernel, p: Vector, lo: Vector, hi: Vector, groups: NDArray, totals: Vector):
+    def __init__(self, kernel: ShiftedKernel | TwiceTheKernel, p: Vector, lo: Vector, hi: Vector, groups: NDArray, totals: Vector):
         self.kernel, self.p, self.lo, self.hi, self.groups, self.totals = kernel, p, lo, hi, groups, totals
 
     def start(self) -> _Iterate:
@@ -154,10 +178,12 @@ def interior_point(
     """Minimise ½ b'Kb − p'b over lo ≤ b ≤ hi, groups'b = totals, by Mehrotra's predictor-corrector.
 
     ``groups`` of shape (m, k) has the indicators of the groups whose sums are fixed; ``tol`` is the complementarity
-    relative to the objective at which to stop. Returns a point strictly inside the box, and the same with entries at
+    relative to the objective at which to stop. With two variables for each row of K, first one of each, the kernel is
+    ``[[K, K], [K, K]]``. Returns a point strictly inside the box, and the same with entries at
     their bounds where the multipliers say so; the sums of the second are for the caller to put right.
     """
-    path = _Path(ShiftedKernel(K), p, lo, hi, groups, totals)
+    kernel = ShiftedKernel(K) if len(p) == len(K) else TwiceTheKernel(K)
+    path = _Path(kernel, p, lo, hi, groups, totals)
     at, left = path.start(), []
     for _ in range(MOST_STEPS):
         check()

@@ -1,8 +1,9 @@
 """The quadratic program behind every SVM of the library: its kernel, its box, and the feasible points.
 
-    minimise  ½ b'Kb − p'b   subject to   lo ≤ b ≤ hi,   the sum of b over each group fixed          (QP)
+    minimise  ½ b'Kb − p'b + kink ‖b‖₁   subject to   lo ≤ b ≤ hi,   the sum of b over each group fixed      (QP)
 
-with b the signed dual coefficients: labels are in the bounds and in p only.
+with b the signed dual coefficients: labels are in the bounds and in p only. Regression has a kink, at zero, where
+variables rest as they do at a bound.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def kernel_times(kernel: NDArray | KernelOperator, alpha: NDArray) -> NDArray[np
 class BoxProblem:
     """(QP) without its kernel: p, lo and hi of shape (n,), and groups of variables whose sums are ``totals``.
 
-    There are none, one or two groups, which cover all variables.
+    There are none, one or two groups, which cover all variables; with a kink there is one, and 0 is in the box.
     """
 
     p: Vector
@@ -138,6 +139,19 @@ class BoxProblem:
     hi: Vector
     groups: tuple[Indices, ...]
     totals: tuple[float, ...]
+    kink: float = 0.0
+
+    def linear(self, b: Vector) -> float:
+        """``p'b − kink ‖b‖₁``: minus the objective without its quadratic part."""
+        return float(self.p @ b) - (self.kink * float(np.abs(b).sum()) if self.kink else 0.0)
+
+    def wishes(self, g: Vector, b: Vector) -> tuple[Vector, Vector]:
+        """How fast the objective falls if a variable goes up, and down; −inf where it cannot; g = Kb − p."""
+        up, down = np.where(b < self.hi, -g, -np.inf), np.where(b > self.lo, g, -np.inf)
+        if self.kink:
+            up += np.where(b < 0.0, self.kink, -self.kink)
+            down += np.where(b > 0.0, self.kink, -self.kink)
+        return up, down
 
     def feasible(self, b: Vector) -> Vector:
         """A feasible point near ``b``, with exactly kept bounds and sums right to rounding."""
@@ -152,8 +166,7 @@ class BoxProblem:
 
         Negative for a variable that is rightly at its bound, by its distance from changing.
         """
-        up = np.where(b < self.hi, -g, -np.inf)
-        down = np.where(b > self.lo, g, -np.inf)
+        up, down = self.wishes(g, b)
         if not self.groups:
             each = np.maximum(up, down)
             return each, max(float(each.max(initial=0.0)), 0.0)
@@ -176,7 +189,7 @@ class BoxProblem:
         each, worst = self.violations(g, b)
         chosen = each > -0.5 * worst
         if chosen.sum() > size:
-            up, down = np.where(b < self.hi, -g, -np.inf), np.where(b > self.lo, g, -np.inf)
+            up, down = self.wishes(g, b)
             chosen = np.zeros(len(b), dtype=bool)
             groups = self.groups or (np.arange(len(b)),)
             quota = max(size // (2 * len(groups)), 1)
@@ -189,11 +202,25 @@ class BoxProblem:
     def loose(self, g: Vector, b: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which variables are free, and which are free or want to leave their bounds."""
         free = (b > self.lo) & (b < self.hi)
-        wish = -g
+        if self.kink:
+            free &= b != 0.0
+        up, down = self.wishes(g, b)
         for group in self.groups:
             if free[group].any():
-                wish[group] -= np.median(wish[group][free[group]])
-        return free, free | ((b < self.hi) & (wish > 0.0)) | ((b > self.lo) & (wish < 0.0))
+                level = np.median(up[group][free[group]])
+                up[group] -= level
+                down[group] += level
+        return free, free | (up > 0.0) | (down > 0.0)
+
+    def smooth_part(self, g: Vector, b: Vector) -> tuple[Vector, Vector, Vector]:
+        """Gradient and bounds on the side of the kink where each variable is, or wants to go to from zero."""
+        if not self.kink:
+            return g, self.lo, self.hi
+        up, down = self.wishes(g, b)
+        level = 0.5 * (up.max() - down.max())
+        positive = (b > 0.0) | ((b == 0.0) & (-g >= level))
+        lo, hi = np.where(positive, 0.0, self.lo), np.where(positive, self.hi, 0.0)
+        return g + np.where(positive, self.kink, -self.kink), lo, hi
 
     def ordered(self, chosen: NDArray[np.bool_]) -> Indices:
         """Indices of the chosen variables, those of the first group first."""
@@ -207,7 +234,8 @@ class BoxProblem:
         if len(self.groups) == 2:
             split = int(np.isin(index, self.groups[0], assume_unique=True).sum())
             groups = groups[0][:split], groups[0][split:]
-        return BoxProblem(self.p[index], self.lo[index], self.hi[index], groups, (np.nan,) * len(groups))
+        totals = (np.nan,) * len(groups)
+        return BoxProblem(self.p[index], self.lo[index], self.hi[index], groups, totals, self.kink)
 
 
 def project_to_sum(b: Vector, lo: Vector, hi: Vector, total: float) -> Vector:
@@ -244,13 +272,13 @@ def with_sum(b: Vector, lo: Vector, hi: Vector, total: float) -> Vector:
     keeps its support. What rounding leaves goes to the entry with most room on both sides.
     """
     b = np.clip(b, lo, hi)
-    for movable in ((b > lo) & (b < hi), b != 0.0, np.ones(len(b), dtype=bool)):
+    for movable in ((b > lo) & (b < hi) & (b != 0.0), b != 0.0, np.ones(len(b), dtype=bool)):
         rest = math.fsum(b[~movable])
         b[movable] = project_to_sum(b[movable], lo[movable], hi[movable], total - rest)
         if abs(math.fsum(b) - total) <= 1e-12 * np.abs(b).sum():
             break
     if len(b):
-        k = int(np.argmax(np.minimum(b - lo, hi - b)))
+        k = int(np.argmax(np.where(b != 0.0, np.minimum(b - lo, hi - b), -1.0)))
         b[k] = min(max(b[k] - (math.fsum(b) - total), lo[k]), hi[k])
     return b
 
