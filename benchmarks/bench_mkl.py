@@ -1,12 +1,13 @@
 """MKL beside one SVC on the average kernel, the yardstick U: solvers at n = 5,000, and 1,000 kernels at n = 300.
 
-    python benchmarks/bench_mkl.py [speed] [many] [path] [--n 5000] [--kernels 20] [--repeats 3]
+    python benchmarks/bench_mkl.py [speed] [many] [path] [regression] [--n 5000] [--kernels 20] [--repeats 3]
 
 "speed": binary problems, RBF kernels in single precision, relative duality gap 1e-3; kernels in memory, their
 combination on the clock. U = median time of SVC(kernel="precomputed") on their average, made beforehand, same run.
 "many": the kernels of the SimpleMKL paper (gaussians of 10 widths, polynomials of 3 degrees, on all and on each
 single feature) on Sonar and Ionosphere. "path": solutions along C and p beside separate fits, from features, from an
-array of kernels, and from kernels in memory that need no more checks. Compilation is off the clock. Real data need
+array of kernels, and from kernels in memory that need no more checks. "regression": numbers instead of classes, U =
+SVR on the average kernel, ten kernels, 1,000 and 3,000 samples. Compilation is off the clock. Real data need
 MULTIKERNEL_DATA to name their folder and are left out without it.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import time
 import warnings
 
@@ -21,9 +23,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
-from multikernel import MKLClassifier, datasets, mkl_path
+from multikernel import MKLClassifier, MKLRegressor, datasets, mkl_path
 from multikernel.gram import DenseStack
 from multikernel.kernels import RBF, KernelFamily, Polynomial
 
@@ -66,7 +68,7 @@ def rbf_stack(X: np.ndarray, n_kernels: int) -> DenseStack:
     return DenseStack.owning(family.evaluate(X), family.names)
 
 
-def fit(model: MKLClassifier, X, y: np.ndarray) -> MKLClassifier:
+def fit(model, X, y: np.ndarray):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return clone(model).fit(X, y)
@@ -168,9 +170,28 @@ def compare_path(title: str, model, X, y: np.ndarray, parameter: str, values: np
     )
 
 
+def bench_regression(repeats: int) -> None:
+    rng = np.random.default_rng(0)
+    for n in (1000, 3000):
+        X = rng.normal(size=(n, 20))
+        y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 2] + 0.3 * rng.normal(size=n)
+        family = KernelFamily.fit([RBF(columns=[2 * j, 2 * j + 1]) for j in range(10)], X)
+        stack = DenseStack.owning(family.evaluate(X), family.names)
+        average = stack.combine(np.full(10, 0.1))
+        for C, epsilon in itertools.product((0.1, 1.0, 10.0), (0.05, 0.5)):
+            reference = SVR(kernel="precomputed", C=10.0 * C, epsilon=epsilon)  # weights of p = ∞ sum to ten
+            unit, found = median_seconds(functools.partial(reference.fit, average, y), repeats)
+            print(f"n={n} C={C:g} epsilon={epsilon:g}: U = {unit:.3f} s, {len(found.support_)} support vectors")
+            for p in (1.0, 2.0, np.inf):
+                model = MKLRegressor("precomputed", p, C, epsilon, psd="ignore")
+                seconds, fitted = median_seconds(functools.partial(fit, model, stack, y), repeats)
+                gap = fitted.dual_gap_ / fitted.objective_
+                print(f"  p={p:g}: {seconds:.3f} s, {seconds / unit:.2f} U, gap {gap:.0e}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", default=["speed", "many", "path"])
+    parser.add_argument("parts", nargs="*", default=["speed", "many", "path", "regression"])
     parser.add_argument("--n", type=int, default=5000)
     parser.add_argument("--kernels", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
@@ -178,12 +199,15 @@ def main() -> None:
     tiny = DenseStack(np.eye(4, dtype=np.float32)[None] + np.zeros((2, 1, 1), dtype=np.float32))
     for solver, p in (("auto", 1.0), ("auto", 2.0), ("smo", 2.0)):  # compile
         fit(MKLClassifier("precomputed", p=p, solver=solver), tiny, np.array([0, 1, 0, 1]))
+    fit(MKLRegressor("precomputed"), DenseStack(np.eye(4)[None]), np.arange(4.0))
     if "speed" in options.parts:
         bench_speed(options.n, options.kernels, options.repeats)
     if "many" in options.parts:
         bench_many(options.repeats)
     if "path" in options.parts:
         bench_path(options.repeats)
+    if "regression" in options.parts:
+        bench_regression(options.repeats)
 
 
 if __name__ == "__main__":

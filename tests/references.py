@@ -469,3 +469,11 @@ def conic_hinge(loss):
         return loss.importance @ cp.max(scores - answers @ np.ones((1, loss.n_classes)) + cost, axis=1)
 
     return value
+
+
+def joint_optimum(K, p, alpha, linear, constraints):
+    """max over a cvxpy variable of ``linear − ½ ‖q(alpha)‖_{p/(p−1)}``, for kernels (n, n, F): ℓp-norm MKL's dual."""
+    roots = [np.linalg.cholesky(k + 1e-13 * max(np.trace(k), 1e-3) * np.eye(len(k))) for k in np.moveaxis(K, -1, 0)]
+    q = cp.hstack([cp.sum_squares(root.T @ alpha) for root in roots])
+    conjugate = {1.0: "inf", np.inf: 1}.get(p) or p / (p - 1.0)
+    return cp.Problem(cp.Maximize(linear - 0.5 * cp.norm(q, conjugate)), constraints).solve(solver="CLARABEL")

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
@@ -55,6 +55,7 @@ CASES = {
     "svrg": (mk.SVRGMKLClassifier(KERNELS), {"C": [0.1, 1.0], "p": [1.1, 2.0]}),
     "regression": (mk.SVRGMKLRegressor(KERNELS, normalize="center"), {"C": [0.1, 1.0], "p": [1.0, 2.0]}),
     "huber": (mk.SVRGMKLRegressor(KERNELS, loss="huber", delta=0.3), {"C": [1.0]}),
+    "svr": (mk.MKLRegressor(KERNELS, C=10.0), {"C": [1.0, 10.0], "p": [1.0, 2.0]}),
     "lp-beta": (
         mk.LPBetaClassifier(KERNELS, C=10.0, cv=3, svm_tol=1e-8),
         {"nu": [0.1, 0.5], "shared": [True, False]},
@@ -85,6 +86,10 @@ CHECKED = [
     mk.SVRGMKLClassifier(FEW, loss="squared_hinge", normalize="cosine", tol=1e-3),
     mk.SVRGMKLRegressor(),
     mk.SVRGMKLRegressor(FEW, loss="huber", normalize="cosine", tol=1e-3),
+    mk.MKLRegressor(),
+    mk.MKLRegressor(FEW, p=2.0, epsilon=0.0, solver="lp"),
+    mk.MKLOneClass(),
+    mk.MKLOneClass(FEW, p=1.0, nu=0.1, normalize="cosine"),
     mk.LPBetaClassifier(kernels=FEW, normalize="variance"),
     mk.LPBetaClassifier(kernels=FEW, shared=False, C="cv", Cs=[0.1, 10.0], nu=0.2, cv=2),
 ]
@@ -93,7 +98,7 @@ for estimator in [getattr(mk, name) for name in mk.__all__ if "Classifier" in na
         CASES[estimator.__name__] = estimator(KERNELS), {}
     if estimator not in map(type, CHECKED):
         CHECKED.append(estimator())
-ITERATIVE = ["mkl", "cskl", "sum", "powers", "obscure", "pegasos", "sdca", "ufo", "svrg", "regression"]
+ITERATIVE = ["mkl", "cskl", "sum", "powers", "obscure", "pegasos", "sdca", "ufo", "svrg", "regression", "svr"]
 
 
 @pytest.fixture(params=CASES)
@@ -106,7 +111,7 @@ def make(name, **changes):
     model = clone(CASES[name][0]).set_params(**changes)
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
-    if isinstance(model, mk.SVRGMKLRegressor):
+    if is_regressor(model):
         return model, X[:, 2] - X[:, 0]
     return model, LABELS if name == "ml-mkl" else y
 

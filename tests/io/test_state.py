@@ -19,6 +19,8 @@ from multikernel import (
     KernelAverageClassifier,
     LPBetaClassifier,
     MKLClassifier,
+    MKLOneClass,
+    MKLRegressor,
     MultilabelMKLClassifier,
     ObscureClassifier,
     SVRGMKLRegressor,
@@ -52,7 +54,8 @@ pytestmark = [
 RNG = np.random.default_rng(0)
 X, NEW = np.abs(RNG.normal(size=(24, 4))), np.abs(RNG.normal(size=(5, 4)))
 y = np.arange(24) % 3
-ESTIMATORS = [*dict.fromkeys(method.estimator for method in available().values()), SVRGMKLRegressor]
+ESTIMATORS = [*dict.fromkeys(method.estimator for method in available().values())]
+ESTIMATORS += [MKLOneClass, MKLRegressor, SVRGMKLRegressor]
 VIEWS = [Linear(), RBF(), RBF(columns=[0, 2])]
 SQUARED = ((X[:, None] - X[None]) ** 2).sum(axis=-1)
 # Kernels of every kind, and models whose state has other parts than that of most.

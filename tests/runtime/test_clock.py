@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_regressor
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,6 +21,8 @@ from multikernel import (
     MKFDAClassifier,
     MKFDAClassifierCV,
     MKLClassifier,
+    MKLOneClass,
+    MKLRegressor,
     MultilabelMKLClassifier,
     ObscureClassifier,
     SVRGMKLClassifier,
@@ -158,6 +161,8 @@ ESTIMATORS = {
     "ufo": UFOMKLClassifier(KERNELS, random_state=0),
     "svrg": SVRGMKLClassifier(KERNELS, random_state=0),
     "svrg-paper": SVRGMKLClassifier(KERNELS, solver="paper", random_state=0),
+    "svr": MKLRegressor(KERNELS),
+    "one-class": MKLOneClass(KERNELS),
     "svrg-regression": SVRGMKLRegressor(KERNELS, random_state=0),
     "lp-beta": LPBetaClassifier(KERNELS),
 }
@@ -169,7 +174,7 @@ def test_no_estimator_reads_kernels_when_its_time_is_up(name, max_time, fake_clo
     monkeypatch.setattr(base, "BLOCK_BYTES", 100_000)  # twenty rows: a pass takes ten seconds
     fake_clock.jump_in(KernelFamily, "evaluate", seconds=1.0)
     model = ESTIMATORS[name]
-    y = X[:, 20] if isinstance(model, SVRGMKLRegressor) else Y
+    y = X[:, 20] if is_regressor(model) else Y
     budget = "1MB" if name.startswith("mkfda") else "50kB"  # discriminants factorise a matrix
     model = type(model)(**model.get_params(deep=False)).set_params(max_time=max_time, memory=budget, tol=1e-9)
     with warnings.catch_warnings():

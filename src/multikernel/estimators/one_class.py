@@ -20,14 +20,14 @@ from multikernel.svm import OneClassSVM
 class MKLOneClass(OutlierMixin, LpMachine):
     """ℓp-norm multiple kernel learning with a one-class SVM: what is unlike the training samples.
 
-    The problem [RBCG08, sect. 4.2], with s the sample weights, is
+    The problem [RBCG08, sect. 4], with s the sample weights, is
 
         min over {g ≥ 0, ‖g‖_p ≤ 1} of  max over alpha of  −½ Σ_j g_j α'K_jα,   0 ≤ α_i ≤ s_i,  Σ α_i = ν Σ s_i,
 
-    the optimum of ½‖w‖² + Σ_i s_i max(0, ρ − w·φ(x_i)) − ν ρ Σ s_i on the kernel Σ_j g_j K_j: w parts the samples, but
-    for a share ν, from the origin, and weights make the margin as large as they can. It is convex, and ``dual_gap_``
-    proves how far ``objective_``, which is negative, can be from the best. With p = ∞ all weights are one: this is
-    scikit-learn's ``OneClassSVM`` on the sum of the kernels.
+    the optimum of ½‖w‖² + Σ_i s_i max(0, ρ − w·φ(x_i)) − ν ρ Σ s_i on the kernel Σ_j g_j K_j: w parts the samples,
+    but for a share ν, from the origin, and weights make the margin as large as they can. It is convex, and
+    ``dual_gap_`` proves how far ``objective_``, which is negative, can be from the best. With p = ∞ all weights are
+    one: this is scikit-learn's ``OneClassSVM`` on the sum of the kernels.
 
     Weights are large for kernels in whose view the training samples are alike, and nothing else is known about
     them: give kernels on one scale (a diagonal of ones, as RBF kernels have and ``normalize="cosine"`` makes), of

@@ -54,13 +54,13 @@ def _numbers(y: Any) -> NDArray[np.float64]:
 class MKLRegressor(KernelRegressor, LpMachine):
     r"""ℓp-norm multiple kernel learning with support vector regression.
 
-    The problem [RBCG08, sect. 4.1], with s the sample weights, is
+    The problem [RBCG08, sect. 4], with s the sample weights, is
 
-        min over {g ≥ 0, ‖g‖_p ≤ 1} of  max over alpha of  y'α − ε ‖α‖₁ − ½ Σ_j g_j α'K_jα,   |α_i| ≤ C s_i,  Σ α_i = 0,
+        min over {g ≥ 0, ‖g‖_p ≤ 1} of  max over alpha of  y'α − ε ‖α‖₁ − ½ Σ_j g_j α'K_jα,  |α_i| ≤ C s_i, Σ α_i = 0,
 
-    the optimum of ½‖w‖² + C Σ_i s_i max(0, \|y_i − w·φ(x_i) − b\| − ε) on the kernel Σ_j g_j K_j, made as small as the
-    weights allow. It is convex, and comes with a proof: ``dual_gap_`` bounds the distance of ``objective_`` from the
-    best value there is.
+    the optimum of ½‖w‖² + C Σ_i s_i max(0, \|y_i − w·φ(x_i) − b\| − ε) on the kernel Σ_j g_j K_j, made as small as
+    the weights allow. It is convex, and comes with a proof: ``dual_gap_`` bounds the distance of ``objective_`` from
+    the best value there is.
 
     With p = ∞ all weights are one: this is scikit-learn's ``SVR`` on the sum of the kernels, or on their average with
     F times the C. Targets should be scaled so that errors of ``epsilon`` do not matter.

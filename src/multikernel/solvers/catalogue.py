@@ -135,8 +135,8 @@ def find_solver(method: str, name: str, *, p: float = 1.0, n_kernels: int = 2, o
         raise ValueError(f'solver={name!r} is for {wanted}, got p={p!r}: use "auto" or one of {able}.')
     if solver.one_task and not one_task:
         raise ValueError(
-            f"solver={name!r} handles one C-SVM at a time, that is a classifier with weights=\"per-class\" and nu=None: "
-            'use solver="auto".'
+            f'solver={name!r} handles one C-SVM at a time, a classifier with weights="per-class" and nu=None: use '
+            'solver="auto".'
         )
     return solver
 

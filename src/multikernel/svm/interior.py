@@ -51,7 +51,7 @@ class ShiftedKernel:
     def solve(self, r: NDArray) -> NDArray:
         """x with (K + diag(d)) x = r, r of shape (m, k), refined once against rounding."""
         x = self._solve(r)
-        return x + self._solve(r - self.times(x) - self.d[:, None] * x)
+        return x + self._solve(r - ShiftedKernel.times(self, x) - self.d[:, None] * x)
 
     def _solve(self, r: NDArray) -> NDArray:
         if self.L is None:
@@ -60,28 +60,25 @@ class ShiftedKernel:
         return r / self.d[:, None] - self.scaled @ inner
 
 
-class TwiceTheKernel:
+class TwiceTheKernel(ShiftedKernel):
     """The same for ``[[K, K], [K, K]]``, of which no entry is copied: two variables for each row of K."""
-
-    def __init__(self, K: NDArray):
-        self.kernel = ShiftedKernel(K)
 
     def times(self, b: NDArray) -> NDArray:
         """The kernel times b, both parts of which get the same."""
-        return np.tile(self.kernel.times(b.reshape(2, -1).sum(axis=0)), 2)
+        return np.tile(super().times(b.reshape(2, -1).sum(axis=0)), 2)
 
     def factor(self, d: Vector) -> None:
         """Prepare solves with the diagonal ``d > 0``."""
-        self.d = d.reshape(2, -1, 1)
-        self.joint = 1.0 / (1.0 / self.d).sum(axis=0)
-        self.kernel.factor(self.joint[:, 0])
+        self.both = d.reshape(2, -1, 1)
+        super().factor(1.0 / (1.0 / self.both).sum(axis=0)[:, 0])
 
     def solve(self, r: NDArray) -> NDArray:
         """x with parts (r_k − K s) / d_k, where s is their sum."""
-        r = r.reshape(2, len(self.joint), -1)
-        right = self.joint * (r / self.d).sum(axis=0)
-        s = self.kernel.solve(right)
-        return ((r - (right - self.joint * s)) / self.d).reshape(2 * len(s), -1)
+        joint = self.d[:, None]
+        r = r.reshape(2, len(joint), -1)
+        right = joint * (r / self.both).sum(axis=0)
+        s = super().solve(right)
+        return ((r - (right - joint * s)) / self.both).reshape(2 * len(s), -1)
 
 
 def low_rank_factor(K: NDArray) -> NDArray | None:
@@ -116,7 +113,7 @@ class _Iterate:
 class _Path:
     """Newton's equations of the central path of one quadratic program."""
 
-    def __init__(self, kernel: ShiftedKernel | TwiceTheKernel, p: Vector, lo: Vector, hi: Vector, groups: NDArray, totals: Vector):
+    def __init__(self, kernel: ShiftedKernel, p: Vector, lo: Vector, hi: Vector, groups: NDArray, totals: Vector):
         self.kernel, self.p, self.lo, self.hi, self.groups, self.totals = kernel, p, lo, hi, groups, totals
 
     def start(self) -> _Iterate:

@@ -16,7 +16,7 @@ Vector = NDArray[np.float64]
 
 
 class SVR(SVM):
-    """ε-insensitive regression with a bias, in its dual.
+    """ε-insensitive regression with a bias [SS04], in its dual.
 
         maximise  targets'α − ε ‖α‖₁ − ½ α'Kα   subject to   |α_i| ≤ C_i,   Σ α_i = 0
 
