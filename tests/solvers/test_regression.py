@@ -21,7 +21,7 @@ from multikernel.kernels import RBF, Linear
 from multikernel.solvers.catalogue import SOLVERS
 from multikernel.svm import SVR
 
-PS = [1.0, 1.3, 2.0, np.inf]
+PS = [1.0, 4 / 3, 2.0, np.inf]
 
 
 def task(n=30, seed=0, **options):
