@@ -51,7 +51,7 @@ def _numbers(y: Any) -> NDArray[np.float64]:
 
 
 @estimator
-class MKLRegressor(KernelRegressor, LpMachine):
+class MKLRegressor(LpMachine, KernelRegressor):
     r"""ℓp-norm multiple kernel learning with support vector regression.
 
     The problem [RBCG08, sect. 4], with s the sample weights, is

@@ -157,7 +157,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
 
 
 @estimator
-class SVRGMKLRegressor(KernelRegressor, SmoothMKL):
+class SVRGMKLRegressor(SmoothMKL, KernelRegressor):
     r"""ℓp-norm multiple kernel regression: the problem of :class:`SVRGMKLClassifier` with losses for numbers.
 
     With w_j the part of w that belongs to kernel j and f the prediction without ``intercept_`` b [AOJS16, eq. (1)],
