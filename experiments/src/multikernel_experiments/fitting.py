@@ -31,6 +31,7 @@ def average_precision(model: Any, stack: Any, y: np.ndarray) -> float:
 def run_entry(protocol: Protocol, entry: Entry, task: Task, step: Callable[[], None]) -> dict[str, Any]:
     """Choose, fit and score an entry on a task; the record of a cell, with an error instead if it failed."""
     start = time.perf_counter()
+    task = task.by_entry[entry.key] if task.by_entry else task
     method, score = entry.registered(), task.score or protocol.score
     result = MethodResult(entry.key, entry.title)
     trial = Trial(

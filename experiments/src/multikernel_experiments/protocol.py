@@ -121,6 +121,8 @@ class Task:
         Positions among the training samples; one pair where the data come with a validation set.
     score : callable, optional
         Where the settings of a protocol have different ones; by default the protocol's.
+    by_entry : mapping of str to Task
+        The task of each entry, by key, where they see the samples in different ways.
     """
 
     training: Any
@@ -129,6 +131,7 @@ class Task:
     y_test: NDArray
     folds: list[Split]
     score: Score | None = None
+    by_entry: Mapping[str, Task] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

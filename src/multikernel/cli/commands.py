@@ -37,7 +37,7 @@ from multikernel.inspection.stability import weight_shares
 from multikernel.io.files import DataError, write_text
 from multikernel.io.models import load, read_manifest, save
 from multikernel.io.tables import Table, read_features, read_table, read_tables, read_test_kernels
-from multikernel.io.tables.dataset import labels_if_present
+from multikernel.io.tables.dataset import known_labels
 from multikernel.io.tables.formats import READERS
 from multikernel.io.tables.precomputed import self_similarities
 from multikernel.io.versions import all_versions
@@ -196,7 +196,7 @@ def run_predict(options: argparse.Namespace) -> int:
     check_outputs(options)
     metadata = read_manifest(options.model)["metadata"]
     model = load(options.model)
-    table = _read_new(options, metadata)
+    table = _read_new(options, metadata, outer=steps_of_model(model)[-1].missing == "mask")
     X = _new_samples(model, metadata, table)
     labels = model.predict(X)
     ids = {options.id or metadata.get("id"): table.ids} if table.ids else {}
@@ -207,9 +207,9 @@ def run_predict(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text)
     target, regression = metadata.get("target"), bool(metadata.get("regression"))
-    y = labels_if_present(table, target, len(labels), regression=regression) if target else None
-    if y is not None:
-        say(options, _success(labels, y, regression))
+    known = known_labels(table, target, len(labels), regression=regression) if target else None
+    if known is not None:
+        say(options, _success(labels[known[0]], known[1], regression))
     return 0
 
 
@@ -227,7 +227,7 @@ def _success(predicted: np.ndarray, y: np.ndarray, regression: bool) -> str:
     return f"accuracy {100 * right / len(y):.1f} % ({right} of {len(y)} samples)"
 
 
-def _read_new(options: argparse.Namespace, metadata: dict[str, Any]) -> Table:
+def _read_new(options: argparse.Namespace, metadata: dict[str, Any], outer: bool) -> Table:
     """The files of new samples, joined as those of the training samples were."""
     files = metadata.get("files") or []
     if len(options.data) != max(len(files), 1):
@@ -237,7 +237,7 @@ def _read_new(options: argparse.Namespace, metadata: dict[str, Any]) -> Table:
             "the same order"
         )
     id_column, needs_id = options.id or metadata.get("id"), bool(files or options.id)
-    return read_tables(options.data, id_column, names=files or None, needs_id=needs_id)
+    return read_tables(options.data, id_column, names=files or None, needs_id=needs_id, outer=outer)
 
 
 def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:

@@ -72,7 +72,7 @@ def join_views(
     order = list(views.obs_names) if is_annotated(views) else None
     tables = _tables(views, id, parts)
     ids, rows = _alignment(tables, how, order)
-    blocks = [_take(table.values, rows.get(name)) for name, table in tables.items()]
+    blocks = [take_rows(table.values, rows.get(name)) for name, table in tables.items()]
     ends = np.cumsum([block.shape[1] for block in blocks])
     columns = {name: slice(int(end - block.shape[1]), int(end)) for name, block, end in zip(tables, blocks, ends)}
     gaps = any((own < 0).any() for own in rows.values())
@@ -202,13 +202,9 @@ def _alignment(
     tables: Mapping[str, _Table], how: str, order: Sequence[Hashable] | None
 ) -> tuple[list[Hashable] | None, dict[str, NDArray[np.intp]]]:
     """IDs of all samples, and of each view that has IDs their rows in it, -1 where it lacks one."""
-    positions = {name: _row_of_id(name, table.ids) for name, table in tables.items() if table.ids is not None}
-    everyone = list(dict.fromkeys(order or (own for found in positions.values() for own in found)))
-    if how == "inner":
-        everyone = [own for own in everyone if all(own in found for found in positions.values())]
-    _refuse_strangers(positions, everyone)
-    rows = {name: np.array([found.get(own, -1) for own in everyone], np.intp) for name, found in positions.items()}
-    plain = [name for name in tables if name not in positions]
+    known = {name: table.ids for name, table in tables.items() if table.ids is not None}
+    everyone, rows = aligned_rows(known, how, order)
+    plain = [name for name in tables if name not in known]
     moved = [name for name, own in rows.items() if not np.array_equal(own, np.arange(tables[name].values.shape[0]))]
     if moved and plain:
         raise ValueError(
@@ -223,7 +219,21 @@ def _alignment(
             f"views have different numbers of samples: {listed}. Without IDs, rows must be the same samples in the "
             "same order. Data frames with an index, or with a column of IDs that id= names, may lack some."
         )
-    return everyone if positions else None, rows if moved else {}
+    return everyone if known else None, rows if moved else {}
+
+
+def aligned_rows(
+    ids: Mapping[str, Iterable[Hashable]], how: str = "outer", order: Sequence[Hashable] | None = None
+) -> tuple[list[Hashable], dict[str, NDArray[np.intp]]]:
+    """IDs of all samples, in ``order`` or as they turn up, and their rows in each view, -1 where it lacks one."""
+    positions = {name: _row_of_id(name, own) for name, own in ids.items()}
+    everyone = list(dict.fromkeys(order or (own for found in positions.values() for own in found)))
+    if how == "inner":
+        everyone = [own for own in everyone if all(own in found for found in positions.values())]
+    _refuse_strangers(positions, everyone)
+    return everyone, {
+        name: np.array([found.get(own, -1) for own in everyone], np.intp) for name, found in positions.items()
+    }
 
 
 def _refuse_strangers(positions: Mapping[str, Mapping], everyone: Sequence[Hashable]) -> None:
@@ -254,15 +264,17 @@ def _row_of_id(name: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
     return found
 
 
-def _take(values: Any, rows: NDArray[np.intp] | None) -> Any:
-    """Rows of a view, NaN for -1; None is all."""
+def take_rows(values: Any, rows: NDArray[np.intp] | None) -> Any:
+    """Rows of a view, NaN for -1, "" where it holds text; None is all."""
     if rows is None:
         return values
     known = rows >= 0
     taken = (values.tocsr() if sparse.issparse(values) else values)[rows[known]]
     if known.all():
         return taken
-    table = np.full((len(rows), values.shape[1]), np.nan, np.result_type(values.dtype, np.float32))
+    text = values.dtype.kind in "OUS"
+    fill, dtype = ("", object) if text else (np.nan, np.result_type(values.dtype, np.float32))
+    table = np.full((len(rows), *values.shape[1:]), fill, dtype)
     table[known] = taken.toarray() if sparse.issparse(taken) else taken
     return table
 
@@ -275,23 +287,3 @@ def _framed(X: NDArray, ids: list[Hashable] | None, names: list[str]) -> Any:
             "views that are joined by IDs make a pandas frame: pip install 'multikernel[tables]'"
         ) from None
     return pd.DataFrame(X, index=ids, columns=names)
-
-
-def matching_rows(ids: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
-    """Rows of each view, in the order of the first view's IDs; an error if they are not the same IDs, each once."""
-    positions = {name: _row_of_id(name, own) for name, own in ids.items()}
-    first = next(iter(ids), "")
-    for name, found in positions.items():
-        _refuse_other_samples(first, positions[first], name, found)
-    return {name: [found[identity] for identity in positions[first]] for name, found in positions.items()}
-
-
-def _refuse_other_samples(first: str, expected: Mapping, name: str, found: Mapping) -> None:
-    """An error if two views do not have the same IDs, with how many are missing where."""
-    lacks = [(name, [i for i in expected if i not in found]), (first, [i for i in found if i not in expected])]
-    told = [f"{len(ids)} IDs are missing in {view!r}, {ids[0]!r} for instance" for view, ids in lacks if ids]
-    if told:
-        raise ValueError(
-            f"views {first!r} and {name!r} hold different samples: {'; '.join(told)}. Keep only the samples that all "
-            "views have."
-        )

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multikernel.io.files import DataError, near_matches
-from multikernel.io.tables.formats import Table, read_table, read_tables
+from multikernel.io.tables.formats import Table, empty_cells, read_table, read_tables
 from multikernel.io.tables.precomputed import find_kernels
 from multikernel.io.tables.selection import select_columns
 
@@ -88,7 +88,7 @@ def read_dataset(
     regression : bool
         Whether the target is a number to predict, and not a class.
     allow_nan : bool
-        Whether cells of features may be empty: they are NaN then.
+        Whether cells of features may be empty: they are NaN then. Files need not have the same samples.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def read_dataset(
         When the file or what is asked of it cannot be used.
     """
     paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    table = read_tables(paths, id)
+    table = read_tables(paths, id, outer=allow_nan)
     target = _target_name(table, target)
     y = _labels(table, target, regression=regression)
     name = ", ".join(Path(path).name for path in paths)
@@ -153,11 +153,15 @@ def read_features(
     return _matrix(table.source, blocks, list(names), allow_nan), table
 
 
-def labels_if_present(table: Table, target: str, n_samples: int, *, regression: bool = False) -> np.ndarray | None:
-    """Labels, or numbers, of new samples where the file has them, to score predictions."""
-    if target not in table.blocks or table.blocks[target].size != n_samples:
+def known_labels(
+    table: Table, target: str, n_samples: int, *, regression: bool = False
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Rows of the new samples whose labels, or numbers, the file has, and these, to score predictions."""
+    values = table.blocks.get(target, np.zeros(0)).ravel()
+    known = np.flatnonzero(~empty_cells(values))
+    if values.size != n_samples or not known.size:
         return None
-    return _labels(table, target, regression=regression, fewest=1)
+    return known, _labels(replace(table, blocks={target: values[known]}), target, regression=regression, fewest=1)
 
 
 def _take_splits(table: Table, split: tuple[str, str], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:

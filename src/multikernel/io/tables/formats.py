@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from multikernel.io.files import DataError, near_matches
-from multikernel.kernels.views import matching_rows
+from multikernel.kernels.views import aligned_rows, take_rows
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
@@ -63,12 +63,14 @@ def read_tables(
     *,
     names: Sequence[str] | None = None,
     needs_id: bool = True,
+    outer: bool = False,
 ) -> Table:
-    """Read one file, or join several by the column ``id``; rows are in the order of the first file.
+    """Read one file, or join several by the column ``id``; samples are in the order in which they turn up.
 
-    A column that several files have with the same values is one column. Where the values differ, it is
-    ``view.column`` for each file, and files are called by their names. With ``names`` of the views, known from an
-    earlier join, every column of the result has its name with and without the view.
+    All files must have the same samples, unless ``outer``: then cells are empty where a file lacks a sample. A column
+    that several files have with the same values is one column. Where the values differ, it is ``view.column`` for
+    each file, and files are called by their names. With ``names`` of the views, known from an earlier join, every
+    column of the result has its name with and without the view.
     """
     if id is None:
         if len(paths) > 1:
@@ -80,10 +82,12 @@ def read_tables(
     views = [Path(path).stem for path in paths] if names is None else list(names)
     if len(set(views)) < len(views):
         raise DataError(f"two files are named {views[0]!r}: each view needs its own file name")
-    rows = matching_rows({view: table.ids or [] for view, table in zip(views, tables)})
+    ids, rows = aligned_rows({view: table.ids or [] for view, table in zip(views, tables)})
+    if not outer:
+        _refuse_other_samples(rows, ids)
     aligned = {view: _taken(table, rows[view]) for view, table in zip(views, tables)}
     blocks, columns = _merged(aligned) if names is None else (_all_names(aligned), {})
-    return Table(", ".join(table.source for table in tables), blocks, ids=tables[0].ids, views=columns)
+    return Table(", ".join(table.source for table in tables), blocks, ids=list(map(str, ids)), views=columns)
 
 
 def _with_ids(path: str | os.PathLike[str], id: str, needed: bool) -> Table:
@@ -107,33 +111,67 @@ def _as_text(value: object) -> str:
     return str(value).strip()
 
 
-def _taken(table: Table, rows: list[int]) -> dict[str, np.ndarray]:
-    """The columns of a table, in another order of rows."""
+def _refuse_other_samples(rows: Mapping[str, np.ndarray], ids: Sequence[Any]) -> None:
+    """An error if files lack samples that others have, with how many are missing where."""
+    lacking = {view: [ids[k] for k in np.flatnonzero(own < 0)] for view, own in rows.items()}
+    told = [
+        f"{len(own)} IDs are missing in {view!r}, {own[0]!r} for instance" for view, own in lacking.items() if own
+    ]
+    if told:
+        raise DataError(
+            f"the files hold different samples: {'; '.join(told)}. Keep all of them with --missing mask, or only those "
+            "that all files have"
+        )
+
+
+def _taken(table: Table, rows: np.ndarray) -> Blocks:
+    """The columns of a table, in another order of rows; empty cells for -1."""
     for name, block in table.blocks.items():
-        if len(block) != len(rows):
+        if len(block) != len(table.ids or ()):
             raise DataError(
-                f"{table.source}: {name!r} has {len(block)} rows for {len(rows)} IDs: it cannot be joined"
+                f"{table.source}: {name!r} has {len(block)} rows for {len(table.ids or ())} IDs: it cannot be joined"
             )
-    return {name: block[rows] for name, block in table.blocks.items()}
+    return {name: take_rows(block, rows) for name, block in table.blocks.items()}
 
 
-def _merged(views: dict[str, dict[str, np.ndarray]]) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+def _merged(views: dict[str, Blocks]) -> tuple[Blocks, dict[str, list[str]]]:
     """All columns under names of their own, and which of them belong to each view."""
-    blocks: dict[str, np.ndarray] = {}
+    blocks: Blocks = {}
     columns: dict[str, list[str]] = {}
     for view, table in views.items():
         for name, block in table.items():
-            twins = [other[name] for key, other in views.items() if key != view and name in other]
-            plain = all(block.shape == twin.shape and np.array_equal(block, twin) for twin in twins)
-            known = name if plain else f"{view}.{name}"
-            blocks.setdefault(known, block)
+            one = _one_column([other[name] for other in views.values() if name in other])
+            known = f"{view}.{name}" if one is None else name
+            blocks.setdefault(known, block if one is None else one)
             columns.setdefault(view, []).append(known)
     return blocks, columns
 
 
-def _all_names(views: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """All columns by their own names, where several have one by the first, and with the name of their view."""
-    plain = {name: block for table in reversed(views.values()) for name, block in table.items()}
+def _one_column(twins: list[np.ndarray]) -> np.ndarray | None:
+    """What several files say of a column, where they say the same; cells that are empty in one may be in another."""
+    one, *others = twins
+    for other in others:
+        if one.shape != other.shape or (one.dtype == object) != (other.dtype == object):
+            return None
+        both = ~empty_cells(one) & ~empty_cells(other)
+        if not np.array_equal(one[both], other[both]):
+            return None
+        one = np.where(empty_cells(one), other, one)
+    return one
+
+
+def empty_cells(block: np.ndarray) -> np.ndarray:
+    """Which numbers are NaN, or which texts are empty."""
+    if block.dtype.kind in "OUS":
+        return np.array(block == "", dtype=bool)
+    return np.isnan(block) if block.dtype.kind == "f" else np.zeros(block.shape, dtype=bool)
+
+
+def _all_names(views: dict[str, Blocks]) -> Blocks:
+    """All columns by their own names, where several differ by the first, and with the name of their view."""
+    plain, _ = _merged(views)
+    for table in views.values():
+        plain = {**table, **plain}
     return {**plain, **{f"{view}.{name}": block for view, table in views.items() for name, block in table.items()}}
 
 
