@@ -135,6 +135,57 @@ def test_files_about_other_samples_are_refused(run, patients, change, message):
     assert message in err
 
 
+def test_files_that_lack_samples_are_joined_outer_with_a_mask(run, patients):
+    X, y, ids = patients
+    write_csv("sepals.csv", ["id", "a", "b", "kind"], zip(ids[:40], X[:, 0], X[:, 1], y))
+    write_csv("petals.csv", ["id", "c", "d", "kind"], zip(ids[10:], X[10:, 2], X[10:, 3], y[10:]))
+    files = ("-d", "sepals.csv", "-d", "petals.csv", "--id", "id")
+    code, _, err = run("fit", *files, "-t", "kind", *ONE, "-o", "m.mkl")
+    assert code == 1
+    assert "10 IDs are missing in 'sepals', '040' for instance; 10 IDs are missing in 'petals', '000'" in err
+    assert "--missing mask" in err
+    code, _, err = run("fit", *files, "-t", "kind", *ONE, "--missing", "mask", "-o", "m.mkl")
+    assert code == 0, err
+    assert "50 samples, 4 features in 2 views (10 without sepals, 10 without petals), 3 classes" in err
+    assert "sepals  10" in run("info", "m.mkl")[1]
+    holes = X.copy()
+    holes[40:, :2] = holes[:10, 2:] = np.nan
+    expected = load("m.mkl").predict(holes)
+    code, out, err = run("predict", "m.mkl", "-d", "sepals.csv", "-d", "petals.csv")
+    assert code == 0, err
+    assert out.splitlines()[1:] == [f"{own},{label}" for own, label in zip(ids, expected)]
+    assert f"accuracy {100 * np.mean(expected == y):.1f} % " in err  # labels are those of either file
+    write_csv("petals.csv", ["id", "c", "d", "kind"], zip(ids[10:], X[10:, 2], X[10:, 3], [""] * 40))
+    _, _, err = run("predict", "m.mkl", "-d", "sepals.csv", "-d", "petals.csv")
+    assert "of 40 samples)" in err  # those without a label are predicted, not scored
+    code, _, err = run("compare", *files, "-t", "kind", *ONE, "--missing", "mask", "-o", "r.html")
+    assert code == 1
+    assert "missing in 10 of 50 rows" in err
+
+
+def test_given_kernels_may_lack_samples(run):
+    average = ("-m", "average", "-C", "1")
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    K = np.stack([Z @ Z.T for Z in rng.normal(size=(2, 40, 3)) + y[:, None]])
+    K[1, :8] = K[1, :, :8] = np.nan
+    np.savez("kernels.npz", K=K, y=y)
+    code, _, err = run("fit", "-d", "kernels.npz", *average, "-o", "m.mkl")
+    assert code == 1
+    assert "kernel 1 has 576 values that are missing" in err
+    code, _, err = run("fit", "-d", "kernels.npz", *average, "--missing", "mask", "-o", "m.mkl")
+    assert code == 0, err
+    assert "2 precomputed kernels (8 without K[1])" in err
+    model = load("m.mkl")
+    assert list(model.n_missing_.values()) == [0, 8]
+    np.savez("new.npz", K=K, y=y)
+    code, out, err = run("predict", "m.mkl", "-d", "new.npz")
+    assert code == 0, err
+    assert out.splitlines()[1:] == [str(label) for label in model.predict(np.moveaxis(K, 0, -1))]
+    code, out, err = run("compare", "-d", "kernels.npz", "--methods", "average", "--missing", "mask", "-o", "r.html")
+    assert code == 0, err
+
+
 def test_several_files_need_an_id_and_other_options_are_given_once(run, patients):
     for arguments, message in {
         ("compare", "-d", "sepals.csv", "-d", "petals.csv", "-t", "kind"): "name the ID column with --id",

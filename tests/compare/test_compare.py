@@ -424,3 +424,17 @@ def test_time_and_memory_of_fits_are_limited(views):
     settings = {"methods": ["mkl"], "cv": 2, "grid": {"C": [1.0]}, "single_kernels": False}
     found = compare(views.X, views.y, views.kernels, max_time=1e-9, memory=10_000, **settings)
     assert any("max_time was reached" in note for note in found.methods[0].notes)
+
+
+def test_holes_are_an_error_unless_they_are_masked():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % 2
+    X[:, 2:] += y[:, None]
+    X[::5, :2] = np.nan
+    options = {"methods": ["average"], "importance": False, "kernels": [RBF(columns=[0, 1]), RBF(columns=[2, 3])]}
+    with pytest.raises(ValueError, match=r"NaN in 12 of 60 samples.*missing='mask'"):
+        compare(X, y, **options)
+    assert compare(X, y, missing="mask", **options).methods[0].scores
+    X[7] = np.nan
+    with pytest.raises(ValueError, match="1 samples have no view at all"):
+        compare(X, y, missing="mask", **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -88,6 +89,16 @@ def test_precomputed_per_class_multilabel_and_regression():
     ).weights.shape == (2, 6)
     regressor = mk.SVRGMKLRegressor(KERNELS).fit(X, X[:, 0])
     assert weight_stability(regressor, X, X[:, 0], n_resamples=2).frequencies[0] == 1.0
+
+
+def test_what_a_search_chose_is_refitted():
+    X, y = planted()
+    search = GridSearchCV(make_pipeline(StandardScaler(), mk.MKLClassifier(KERNELS)), {"mklclassifier__C": [0.1]})
+    found, expected = (
+        weight_stability(model, X, y, n_resamples=2, random_state=0)
+        for model in (search.fit(X, y), search.best_estimator_)
+    )
+    assert_allclose(found.weights, expected.weights)
 
 
 def test_bad_parameters_are_named():

@@ -31,7 +31,7 @@ from multikernel.compare.table import text_table
 from multikernel.compare.trial import interruption, relative_gap
 from multikernel.compare.tuning import METRICS, Choice, candidates, choose, configured, inner_folds, n_fits, r_squared
 from multikernel.estimators.registry import Method, available
-from multikernel.gram import DenseStack, gram_stack
+from multikernel.gram import DenseStack, precomputed_stack
 from multikernel.inspection.results import kernel_table
 from multikernel.inspection.stability import weight_shares
 from multikernel.io.files import DataError, write_text
@@ -135,7 +135,7 @@ def run_fit(options: argparse.Namespace) -> int:
         check()  # a fit that was interrupted returns what it has: not to be kept as a model
     save(model, options.output, metadata=_metadata(method, task, options))
     # a square Gram stack of kernels knows k(x, x) of the training samples, an array does not
-    known = gram_stack(task.X, psd="ignore") if how.precomputed else task.X
+    known = precomputed_stack(task.X) if how.precomputed else task.X
     score = _success(model.predict(known), task.y, options.regression)
     say(options, f"{method.title} fitted on {len(task.y)} samples; on these, {score}")
     say(options, f"model: {options.output}")
@@ -255,7 +255,7 @@ def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
     if n_samples is None:
         raise DataError("the model does not say how many samples it was trained on: create it with multikernel fit")
     n_matrices = metadata.get("n_matrices") or len(estimator.kernel_names_)
-    kernels = read_test_kernels(table, n_matrices, int(n_samples))
+    kernels = read_test_kernels(table, n_matrices, int(n_samples), estimator.missing == "mask")
     return _with_self_similarity(kernels, table, estimator) if isinstance(estimator.kernels, str) else kernels
 
 
@@ -360,6 +360,7 @@ def _model(path: str, weights: str | None) -> dict[str, Any]:
         **({"classes": [str(label) for label in model.classes_]} if hasattr(model, "classes_") else {}),
         "relative gap": relative_gap(model),
         "share of each kernel": dict(zip(names, weight_shares(model).tolist())),
+        **({"samples without a view": model.n_missing_} if any(model.n_missing_.values()) else {}),
         **{key: value for key, value in metadata.items() if value},
     }
 

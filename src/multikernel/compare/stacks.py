@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from multikernel.estimators.inputs import filled
-from multikernel.gram import DenseStack, GramStack, family_stack, gram_stack
-from multikernel.gram.checks import apply_clip, check_training_stack, fit_clip
+from multikernel.estimators.inputs import filled, refuse_lonely
+from multikernel.gram import DenseStack, GramStack, family_stack, gram_stack, precomputed_stack
+from multikernel.gram.checks import apply_clip, check_training_stack, fit_clip, without_holes
 from multikernel.gram.normalization import Normalization, Steps
 from multikernel.kernels import KernelFamily
 
@@ -41,8 +42,18 @@ class Preparation:
     def checked(self, X: Any, names: Sequence[str] | None = None) -> Any:
         """What to give `stacks`: features as they are, precomputed kernels as a stack that was checked as a whole."""
         if not self.precomputed:
+            holes = 0 if issparse(X) else np.isnan(X).any(axis=tuple(range(1, X.ndim))).sum()
+            if holes and self.missing == "raise":
+                raise ValueError(
+                    f"X contains NaN in {holes} of {len(X)} samples: impute them, or leave these samples out. Those "
+                    "that lack whole views can be kept with missing='mask'."
+                )
             return X
         checks = "raise" if self.psd == "raise" else "ignore"  # kernels to clip are clipped in each split
+        if self.missing == "mask" and not isinstance(X, GramStack) and np.isnan(X).any():
+            stack = precomputed_stack(X, names, memory=self.memory)
+            check_training_stack(without_holes(stack)[0], checks)
+            return stack
         return gram_stack(X, names=names, memory=self.memory, psd=checks)
 
     def stacks(self, X: Any, train: np.ndarray, test: np.ndarray | None = None) -> tuple[Any, Any]:
@@ -51,8 +62,13 @@ class Preparation:
         missing: list[Any] = [None] * len(parts)
         if self.precomputed:
             stacks = [X.take(rows, train) for rows in parts]
+            if self.missing == "mask" and X.stored and np.isnan(X.diagonal()).any():
+                stacks, missing = map(list, zip(*(without_holes(stack)[:2] for stack in stacks)))
         else:
             stacks, missing = self._evaluated(X, parts)
+        for gone in missing:
+            if gone is not None:
+                refuse_lonely(gone)
         clipped: dict[int, np.ndarray] = {}
         if self.psd == "clip":
             clipped, stacks[0] = fit_clip(stacks[0])

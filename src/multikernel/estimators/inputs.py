@@ -289,10 +289,7 @@ class KernelInput:
                 f"X contains NaN: of {gone.shape[1]} samples some lack whole views: {counts}. With missing='mask' "
                 "their other views speak for them; or impute, or leave these samples out."
             )
-        if (lonely := np.flatnonzero(gone.all(axis=0))).size:
-            raise ValueError(
-                f"{len(lonely)} samples have no view at all, the first at row {lonely[0]}: leave them out."
-            )
+        refuse_lonely(gone)
         return gone
 
     def _count_missing(self, names: Sequence[str], gone: NDArray[np.bool_] | None) -> dict[str, int]:
@@ -404,6 +401,12 @@ def filled(X: Any, like: Any = None) -> Any:
     holes = np.isnan(like)
     first = np.where(holes.all(axis=0), 0.0, like[holes.argmin(axis=0), np.arange(X.shape[1])] if len(like) else 0.0)
     return np.where(np.isnan(X), first.astype(X.dtype), X)
+
+
+def refuse_lonely(gone: NDArray[np.bool_]) -> None:
+    """Raise an error for samples that lack all kernels, given ``gone`` (F, n)."""
+    if (lonely := np.flatnonzero(gone.all(axis=0))).size:
+        raise ValueError(f"{len(lonely)} samples have no view at all, the first at row {lonely[0]}: leave them out.")
 
 
 def digest(value: Any) -> str:

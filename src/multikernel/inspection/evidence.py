@@ -166,6 +166,7 @@ class DecisionDisplay(_Display):
         ax = self._begin(ax, f"score of {self.table['class'].iloc[0]}: {values.sum():.3g}")
         starts = np.concatenate([[0.0], np.cumsum(values)[:-1]])
         rows = np.arange(len(values))
+        ax.use_sticky_edges = False  # room for the line at the score
         ax.barh(rows, values, left=starts, color=np.where(values < 0.0, "C3", "C0"))
         ax.axvline(0.0, color="0.6", linewidth=1.0, zorder=0)
         ax.axvline(values.sum(), color="0.2", linewidth=1.0, linestyle=":")

@@ -15,7 +15,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.metaestimators import _safe_split
 
 from multikernel.gram import GramStack
-from multikernel.inspection.views import Parts, Views, at_the_end, final_model, find_views, start_from
+from multikernel.inspection.views import Parts, Views, at_the_end, best_of_search, final_model, find_views, start_from
 
 # Random orders behind a p-value: enough to tell 0.05; scoring an order costs a millisecond.
 ORDERS = 99
@@ -42,11 +42,11 @@ def view_importance(
     - ``method="refit"``: the model is fitted with and without the view on random three quarters of the samples, and
       scored on the rest. Of two views that tell the same, neither is missed.
 
-    The p-values of "permute" are those of a permutation test: the share of 99 random orders that score as well as the
-    true one, or Student's t where none does. For a view that is independent of the labels and of the other views they
-    are exact, however the model was fitted; where samples lack views, the factors of the mask are permuted with what
-    a view adds. Those of "refit" are of Student's t with the variance corrected for
-    overlapping training sets [NB03].
+    The p-values of "permute" are those of a permutation test: the share of 99 random orders (``n_repeats`` where a
+    model multiplies kernels) that score as well as the true one, or Student's t where none does. For a view that is
+    independent of the labels and of the other views they are exact, however the model was fitted; where samples lack
+    views, the factors of the mask are permuted with what a view adds. Those of "refit" are of Student's t with the
+    variance corrected for overlapping training sets [NB03].
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def view_importance(
         columns are one view, and precomputed kernels are each their own.
     method : {"permute", "refit"}
     n_repeats : int
-        Random orders that the importances are of, or splits. P-values are of at least 99 orders.
+        Random orders that the importances are of, or splits.
     scoring : str, callable or None
         As in scikit-learn; None: the model's own ``score``.
     random_state : int, RandomState or None
@@ -114,7 +114,7 @@ def _by_permuting(
 ) -> tuple[Any, NDArray, NDArray]:
     scorer, parts = check_scoring(model, scoring), Parts(model, X)
     baseline = float(scorer(parts.permuted(np.zeros(0, dtype=np.intp)), X, y))
-    n_orders = max(n_repeats, ORDERS)
+    n_orders = max(n_repeats, ORDERS) if parts.additive else n_repeats  # a product costs a prediction each
 
     def of_view(kernels: NDArray, seed: int) -> tuple[NDArray, float]:
         if parts.silent(kernels):
@@ -153,8 +153,7 @@ def _by_refitting(
         raise ValueError(
             f'the model has one view, {next(iter(views))!r}: nothing is left without it. Use method="permute".'
         )
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
+    model = best_of_search(model)
     scorer, labels = check_scoring(model, scoring), np.asarray(y)
     splitter = StratifiedShuffleSplit if is_classifier(model) and labels.ndim == 1 else ShuffleSplit
     splits = splitter(n_repeats, test_size=HELD_OUT, random_state=rng).split(np.zeros(len(labels)), labels)

@@ -12,7 +12,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.metaestimators import _safe_split
 
-from multikernel.inspection.views import at_the_end, final_model, start_from
+from multikernel.inspection.views import at_the_end, best_of_search, final_model, start_from
 
 
 def weight_stability(
@@ -35,8 +35,8 @@ def weight_stability(
 
     Parameters
     ----------
-    model : fitted estimator of this library, or a pipeline that ends in one
-        What to refit; it stays as it is.
+    model : fitted estimator of this library, a pipeline that ends in one, or a search over them
+        What to refit, with the parameters that a search chose; it stays as it is.
     X, y : as for ``fit``
     n_resamples : int
         Number of halves, even.
@@ -75,7 +75,7 @@ def weight_stability(
     if not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r} must be between 0 and 1.")
     final, _ = final_model(model)
-    labels = np.asarray(y)
+    model, labels = best_of_search(model), np.asarray(y)
     splitter = StratifiedShuffleSplit if is_classifier(model) and labels.ndim == 1 else ShuffleSplit
     rng = check_random_state(random_state)
     pairs = splitter(n_resamples // 2, test_size=0.5, random_state=rng).split(np.zeros(len(labels)), labels)

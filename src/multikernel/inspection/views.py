@@ -84,6 +84,13 @@ def final_model(model: Any, X: Any = None) -> tuple[Any, Any]:
     return model, X
 
 
+def best_of_search(model: Any) -> Any:
+    """What a search chose, or the model itself."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    return model
+
+
 def at_the_end(model: Any) -> Any:
     """The last step of a pipeline, or the model itself."""
     while hasattr(model, "steps"):
@@ -115,7 +122,8 @@ class Parts:
     def __init__(self, model: Any, X: Any):
         self.model, self.X = model, X
         self._stack: NDArray | None = None
-        if hasattr(model, "kernel_contributions"):
+        self.additive = hasattr(model, "kernel_contributions")
+        if self.additive:
             self.of_kernels = model._contributions(X)  # (m, F, T)
             self.total = self.of_kernels.sum(axis=1) + model.intercept_
         else:  # kernels that are multiplied: entries are kept instead

@@ -63,22 +63,24 @@ def sets_in_columns(sets: Mapping[str, Iterable[str]], columns: Any, min_size: i
             views.setdefault(view, {})[gene] = position
     wanted = dict.fromkeys(gene for genes in sets.values() for gene in genes)
     used = {view: places for view, places in views.items() if not places.keys().isdisjoint(wanted)}
-    found = {
-        f"{name} in {view}" if view and len(used) > 1 else name: [places[gene] for gene in genes if gene in places]
-        for name, genes in sets.items()
-        for view, places in used.items()
-    }
-    kept = {name: places for name, places in found.items() if len(places) >= max(min_size, 1)}
+    kept: dict[str, list[int]] = {}
+    used_sets = set()
+    for name, genes in sets.items():
+        for view, places in used.items():
+            own = [places[gene] for gene in genes if gene in places]
+            if len(own) >= max(min_size, 1):
+                kept[f"{name} in {view}" if view and len(used) > 1 else name] = own
+                used_sets.add(name)
     absent = wanted.keys() - {gene for places in used.values() for gene in places}
     if not kept:
         raise ValueError(
             f"no set has {max(min_size, 1)} of its genes among the columns. Genes are called "
             f"{next(iter(wanted), None)!r}, columns {next(iter(names), None)!r}: use the same kind of name."
         )
-    if absent or len(kept) < len(found):
+    if absent or len(used_sets) < len(sets):
         warn_user(
             f"left out of the gene sets: {len(absent)} of {len(wanted)} genes, which have no column; "
-            f"{len(found) - len(kept)} of {len(found)} sets, with fewer than {max(min_size, 1)} genes.",
+            f"{len(sets) - len(used_sets)} of {len(sets)} sets, with fewer than {max(min_size, 1)} genes.",
             UserWarning,
         )
     return kept

@@ -39,14 +39,23 @@ class Dataset:
         return self.X.ndim == 3
 
     def describe(self) -> str:
-        """One line for people: samples, features or kernels, classes."""
+        """One line for people: samples, features or kernels, classes, and how many samples lack a view."""
         what = (
             f"{self.X.shape[2]} {'matrices of distances' if self.distances else 'precomputed kernels'}"
             if self.is_precomputed
             else f"{self.X.shape[1]} features in {len(self.views)} view{'s' * (len(self.views) != 1)}"
         )
         classes = "" if self.y.dtype.kind == "f" else f", {len(np.unique(self.y))} classes"
-        return f"{self.name}: {len(self.y)} samples, {what}{classes}"
+        return f"{self.name}: {len(self.y)} samples, {what}{self._lacking()}{classes}"
+
+    def _lacking(self) -> str:
+        """How many samples lack which view, in brackets."""
+        if self.is_precomputed:
+            gone = dict(zip(self.kernel_names, np.isnan(np.diagonal(self.X)).sum(axis=1)))
+        else:
+            gone = {view: np.isnan(self.X[:, members]).all(axis=1).sum() for view, members in self.views.items()}
+        told = ", ".join(f"{count} without {view}" for view, count in gone.items() if count)
+        return f" ({told})" if told else ""
 
 
 def read_dataset(
@@ -104,7 +113,7 @@ def read_dataset(
     known: dict[str, Any] = {"target": target, "ids": table.ids, "splits": splits}
     precomputed = precomputed or distances or None
     if table.is_archive and not views:
-        kernels, kernel_names = find_kernels(table, target, len(y), precomputed)
+        kernels, kernel_names = find_kernels(table, target, len(y), precomputed, allow_nan and not distances)
         if kernels is not None:
             _check_diagonal(table, kernels, kernel_names, distances)
             return Dataset(name, kernels, y, kernel_names=kernel_names, distances=distances, **known)

@@ -119,8 +119,8 @@ def _refuse_other_samples(rows: Mapping[str, np.ndarray], ids: Sequence[Any]) ->
     ]
     if told:
         raise DataError(
-            f"the files hold different samples: {'; '.join(told)}. Keep all of them with --missing mask, or only those "
-            "that all files have"
+            f"the files hold different samples: {'; '.join(told)}. Keep all of them with --missing mask, or only "
+            "those that all files have"
         )
 
 
@@ -149,7 +149,7 @@ def _merged(views: dict[str, Blocks]) -> tuple[Blocks, dict[str, list[str]]]:
 
 def _one_column(twins: list[np.ndarray]) -> np.ndarray | None:
     """What several files say of a column, where they say the same; cells that are empty in one may be in another."""
-    one, *others = twins
+    one, *others = [twin for twin in twins if not empty_cells(twin).all()] or twins[:1]
     for other in others:
         if one.shape != other.shape or (one.dtype == object) != (other.dtype == object):
             return None

@@ -12,12 +12,12 @@ SELF_SIMILARITY = "self_similarity"
 
 
 def find_kernels(
-    table: Table, target: str, n_samples: int, wanted: bool | str | None
+    table: Table, target: str, n_samples: int, wanted: bool | str | None, allow_nan: bool = False
 ) -> tuple[np.ndarray | None, list[str]]:
     """Kernels between all samples as (n, n, F), and their names; ``None`` if the archive holds features.
 
     A three-way array with two axes of length n, or two-way arrays that are all (n, n) and symmetric, are
-    taken for kernels without being asked.
+    taken for kernels without being asked. NaN is an error, unless samples may lack kernels.
     """
     arrays = _numeric(table, target)
     if isinstance(wanted, str):
@@ -34,13 +34,13 @@ def find_kernels(
     if stacks:
         [(name, block)] = stacks.items()
         kernels = _samples_first(block, n_samples)
-        return _checked(table.source, kernels), _names(table, name, kernels.shape[2])
+        return _checked(table.source, kernels, allow_nan), _names(table, name, kernels.shape[2])
     squares = {k: b for k, b in arrays.items() if b.shape == square}
     others = [k for k, b in arrays.items() if b.ndim >= 2 and len(b) == n_samples and k not in squares]
     if squares and (wanted or (not others and all(_symmetric(block) for block in squares.values()))):
         # kernels first in memory, samples first by strides: estimators then use the array without copying it
         kernels = np.moveaxis(np.stack([_floats(block) for block in squares.values()]), 0, -1)
-        return _checked(table.source, kernels), list(squares)
+        return _checked(table.source, kernels, allow_nan), list(squares)
     if wanted:
         shapes = ", ".join(f"{name} {block.shape}" for name, block in arrays.items())
         raise DataError(
@@ -50,18 +50,20 @@ def find_kernels(
     return None, []
 
 
-def read_test_kernels(source: str | os.PathLike[str] | Table, n_kernels: int, n_train: int) -> np.ndarray:
+def read_test_kernels(
+    source: str | os.PathLike[str] | Table, n_kernels: int, n_train: int, allow_nan: bool = False
+) -> np.ndarray:
     """Read kernels between m new and the training samples, as (m, n_train, n_kernels)."""
     table = source if isinstance(source, Table) else read_table(source)
     arrays = {name: block for name, block in _numeric(table, SELF_SIMILARITY).items() if block.ndim >= 2}
     for block in arrays.values():
         if block.ndim == 3 and block.shape[0] == n_kernels and block.shape[2] == n_train:
-            return _checked(table.source, np.moveaxis(_floats(block), 0, -1))
+            return _checked(table.source, np.moveaxis(_floats(block), 0, -1), allow_nan)
         if block.ndim == 3 and block.shape[1:] == (n_train, n_kernels):
-            return _checked(table.source, _floats(block))
+            return _checked(table.source, _floats(block), allow_nan)
     flat = [_floats(block) for block in arrays.values() if block.ndim == 2 and block.shape[1] == n_train]
     if len(flat) == n_kernels and len({len(block) for block in flat}) == 1:
-        return _checked(table.source, np.moveaxis(np.stack(flat), 0, -1))
+        return _checked(table.source, np.moveaxis(np.stack(flat), 0, -1), allow_nan)
     shapes = ", ".join(f"{name} {block.shape}" for name, block in arrays.items()) or "no arrays"
     raise DataError(
         f"{table.source}: the model needs {n_kernels} kernels between m new and {n_train} training samples, "
@@ -103,19 +105,21 @@ def _samples_first(block: np.ndarray, n: int) -> np.ndarray:
 
 def _symmetric(matrix: np.ndarray) -> bool:
     """Symmetric to rounding."""
+    matrix = np.nan_to_num(matrix)
     scale = np.abs(matrix).max(initial=0)
     return bool(np.abs(matrix - matrix.T).max(initial=0) <= 1e-5 * scale)
 
 
-def _checked(source: str, kernels: np.ndarray) -> np.ndarray:
+def _checked(source: str, kernels: np.ndarray, allow_nan: bool) -> np.ndarray:
     """Refuse kernels with missing values, saying which."""
     for f in range(kernels.shape[2]):
-        bad = ~np.isfinite(kernels[:, :, f])
+        bad = np.isinf(kernels[:, :, f]) if allow_nan else ~np.isfinite(kernels[:, :, f])
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise DataError(
                 f"{source}: kernel {f} has {bad.sum()} values that are missing or not finite, "
-                f"first at ({row}, {column}); fill them in or leave the kernel out"
+                f"first at ({row}, {column}); fill them in or leave the kernel out. Samples whose rows and columns "
+                "are missing can be kept with --missing mask"
             )
     return kernels
 
