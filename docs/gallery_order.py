@@ -4,6 +4,7 @@ from __future__ import annotations
 
 ORDER = (
     "which_kernels_matter.py",
+    "copies_of_a_view.py",
     "pathways.py",
     "multi_omics.py",
     "flights.py",

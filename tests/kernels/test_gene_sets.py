@@ -57,7 +57,7 @@ def test_sets_are_views_of_each_table_that_has_their_genes():
         "linear on cycle in rna": ["rna:CDK1", "rna:MYC", "rna:TP53"],
         "linear on cycle in protein": ["protein:MYC", "protein:TP53"],
     }
-    with pytest.warns(UserWarning, match="1 of 4 genes, which have no column; 1 of 2 sets, with fewer than 2 genes"):
+    with pytest.warns(UserWarning, match="1 of 5 genes, which have no column; 1 of 2 sets, with fewer than 2 genes"):
         kernel_grid({**sets, "alone": ["ACTB", "NONE"]}, "linear", columns=X, min_size=2)  # of sets, not of views
     for table in (X, X.to_numpy(), sparse.csr_matrix(X)):  # positions need no names
         KernelAverageClassifier(kernels).fit(table, [0, 1, 0, 1])

@@ -68,7 +68,7 @@ PROTOCOL = Protocol(
     'block); each sample keeps one. They are masked (`missing="mask"`), or filled with the means of columns, or only '
     "complete samples are used to train, and the mask to predict. Complete cases are left out where fewer than two "
     "of a class are expected. With three views at most 67 % can be missing.",
-    source="none: the library's own question",
+    source="the library's own question",
     files=tuple(sorted({file for file, *_ in SETS.values()})),
     entries=(
         Entry("mask", "mkl", "mask", {**MKL, "missing": "mask"}),
