@@ -2,8 +2,8 @@
 When two views say the same
 ===========================
 
-Importance has two meanings, and they part where one source repeats another. Permuting a view asks how much *this model*
-uses it; refitting without it asks whether *any such model* would miss it.
+Importance has two meanings, and they part where one source repeats another. Permuting a view asks how much *this
+model* uses it; refitting without it asks whether *any such model* would miss it.
 """
 
 import matplotlib.pyplot as plt
@@ -37,8 +37,8 @@ for (name, method), result in results.items():
     print(f"RNA {name}, {method}: {lost}")
 
 # %%
-# Permuted, the two copies share the importance of the RNA: each looks weaker, because the other still speaks. Refitted,
-# neither is missed, and both look useless. To ask about them together, make them one view.
+# Permuted, the two copies share the importance of the RNA: each looks weaker, because the other still speaks.
+# Refitted, neither is missed, and both look useless. To ask about them together, make them one view.
 X, columns = join_views(twice)
 model = MKLClassifier(kernel_grid(columns, ["rbf"], ["mean"]), p=2.0).fit(X[:300], y[:300])
 together = {"rna and its copy": [0, 3], "clinic": [1], "noise": [2]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ def tasks_with_holes(
     return replace(masked, by_entry=found)
 
 
-def _kernels(columns: Mapping[str, slice]) -> list:
+def _kernels(columns: Mapping[str, slice]) -> list[Any]:
     from multikernel.kernels import RBF
 
     return [RBF(columns=place, name=name) for name, place in columns.items()]
@@ -72,7 +73,7 @@ def _kernels(columns: Mapping[str, slice]) -> list:
 
 def _stacks(
     X: NDArray, columns: Mapping[str, slice], gone: NDArray[np.bool_], train: NDArray, test: NDArray
-) -> tuple:
+) -> tuple[Any, Any]:
     """Stacks to train and test on, with rows and columns of NaN; bandwidths from samples that have the view."""
     from multikernel.gram import DenseStack
     from multikernel.kernels import KernelFamily

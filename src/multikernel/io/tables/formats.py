@@ -113,7 +113,7 @@ def _as_text(value: object) -> str:
 
 def _refuse_other_samples(rows: Mapping[str, np.ndarray], ids: Sequence[Any]) -> None:
     """An error if files lack samples that others have, with how many are missing where."""
-    lacking = {view: [ids[k] for k in np.flatnonzero(own < 0)] for view, own in rows.items()}
+    lacking = {view: [ids[k] for k in np.flatnonzero(own < 0).tolist()] for view, own in rows.items()}
     told = [
         f"{len(own)} IDs are missing in {view!r}, {own[0]!r} for instance" for view, own in lacking.items() if own
     ]
