@@ -23,8 +23,10 @@ from multikernel.problems.losses import (
 )
 from multikernel.problems.obscure import group_norm
 from multikernel.problems.svrg import SmoothProblem
+from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.printed.svrg import convergence, last_steps, step_count, step_size, svrg_paper
 from multikernel.solvers.svrg.iterate import Iterate
+from multikernel.solvers.svrg.newton import smooth_newton
 from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
 
 X, y = load_iris(return_X_y=True)
@@ -161,6 +163,100 @@ def test_the_paper_contracts_by_its_constants():
         h, m = step_size(goal, smooth, convexity), step_count(goal, smooth / convexity)
         assert (h < 1 / (2 * smooth)).all()
         assert (convergence(convexity, h, m, smooth) <= target).all()
+
+
+class Unstoppable(Monitor):
+    """One whose tol is ε of the paper, and no reason to stop."""
+
+    def __call__(self, weights, alpha):
+        super().__call__(weights, alpha)
+        return False
+
+
+def noisy_kernels(n_kernels, n=60):
+    """Two kernels that know the labels, others that do not."""
+    signs, kernels = np.where(np.arange(n) % 2, 1.0, -1.0), []
+    for j in range(n_kernels):
+        points = np.random.default_rng(j + 1).normal(size=(n, 3))
+        points[:, 0] += 0.8 * signs * (j < 2)
+        D = ((points[:, None] - points) ** 2).sum(axis=-1)
+        kernels.append(np.exp(-D / D.mean()))
+    return np.stack(kernels), signs
+
+
+def as_printed(problem, eps, seed):
+    """Where the algorithm as printed ends."""
+    monitor = Unstoppable(problem, eps)
+    svrg_paper(problem, monitor, printed=True, random_state=seed)
+    rows = [row for row in monitor.history if "epoch" in row]
+    return next(row for row in rows if row["epoch"] == rows[-1]["epoch"])  # the next has one alpha for all kernels
+
+
+def algorithm_1(K, signs, lam, p, eps, seed):
+    """[AOJS16, alg. 1] for the logistic loss in plain NumPy: the weights and objective at its end, and all steps."""
+    F, n, rng, J = len(K), len(signs), np.random.default_rng(seed), int(np.ceil(np.log(1 / eps)))
+    w, d, done, taken = rng.standard_normal((F, n)) / n, np.full(F, 1 / F), [], 0
+    slope = lambda f: -signs / (1 + np.exp(signs * f))  # noqa: E731
+    own = np.array([0.25 * np.diagonal(k).max() for k in K])
+    for j in range(1, J + 1):
+        mu = np.minimum(lam / d, own)
+        L = own + mu
+        worked = np.prod([convergence(mu, h, m, L) for h, m in done], axis=0)
+        goal = np.clip((eps / worked) ** (1 / max(J - j, 1)), 1e-3, 0.9)
+        h, m = step_size(goal, L, mu), step_count(goal, L / mu)
+        done.append((h, m))
+        last = last_steps(rng, mu * h, m)
+        at_start, x = slope(sum(K[k] @ w[k] for k in range(F))), w.copy()
+        for t, i in enumerate(rng.integers(n, size=last.max())):
+            now = slope(np.array([sum(K[k][i] @ x[k] for k in range(F))]).repeat(n))[i]
+            for k in np.flatnonzero(t < last):
+                step = lam / d[k] * x[k] + at_start / n
+                step[i] += now - at_start[i]
+                x[k] = x[k] - h[k] * step
+        w, taken = x, taken + int(last.sum())
+        squares = np.array([w[k] @ K[k] @ w[k] for k in range(F)])
+        d = squares ** (1 / (p + 1)) / np.sum(squares ** (p / (p + 1))) ** (1 / p)
+    scores = sum(K[k] @ w[k] for k in range(F))
+    return d, lam / 2 * np.sum(squares / d) + np.logaddexp(0, -signs * scores).mean(), taken
+
+
+def test_the_printed_algorithm_is_that_of_the_paper_step_by_step():
+    K, signs = noisy_kernels(3, n=20)
+    problem = SmoothProblem(gram_stack(np.moveaxis(K, 0, -1)), LogisticLoss(signs), 0.1, 1.5)
+    row = as_printed(problem, 0.1, seed=1)
+    weights, value, taken = algorithm_1(K, signs, 0.1, 1.5, 0.1, seed=1)
+    assert row["epoch"] == 3
+    assert row["block_passes"] * 20 == pytest.approx(taken)
+    assert_allclose(row["weights"], weights, rtol=1e-8)
+    assert_allclose(row["objective"], value, rtol=1e-10)
+
+
+def test_the_promised_error_holds_for_p_2_and_not_near_p_1():
+    """[AOJS16, eq. (7)] is proved for fixed d; with p near 1 the weights need more than log(1/ε) epochs."""
+    K, signs = noisy_kernels(8)
+    for p, holds in ((2.0, True), (1.25, False)):
+        problem = SmoothProblem(gram_stack(np.moveaxis(K, 0, -1)), LogisticLoss(signs), 0.1, p)
+        optimum = result_of(smooth_newton, problem, 1e-9, random_state=0, max_iter=200).certificate.primal
+        left = []
+        for seed in range(2):
+            coef = np.random.default_rng(seed).standard_normal((8, 60, 1)) / 60
+            first = problem.certificate(np.full(8, 1 / 8), coef).primal
+            left.append((as_printed(problem, 1e-3, seed)["objective"] - optimum) / (first - optimum))
+        assert (np.mean(left) <= 1e-3) == holds
+
+
+def test_the_promised_number_of_steps_is_right_for_few_kernels_only():
+    """[AOJS16, eq. (8)]: λ̃ is cut at L/2, so that no kernel takes fewer steps than a problem of condition 2."""
+    p, q, condition, goal = 2.0, 2.0, 1e4, 1 / np.e
+
+    def steps(n_kernels):
+        own = np.maximum(n_kernels ** (-1 / p) * condition, 2.0)  # all kernels alike: d_k = F^(-1/p)
+        return n_kernels * int(step_count(np.array([goal]), np.array([own]))[0])
+
+    promised = int(step_count(np.array([goal]), np.array([condition]))[0])
+    for n_kernels in (4, 100, 10_000):
+        assert steps(n_kernels) <= 1.01 * n_kernels ** (1 / q) * promised
+    assert steps(10**9) > 3 * (10**9) ** (1 / q) * promised
 
 
 def test_last_steps_have_the_geometric_distribution():

@@ -41,10 +41,11 @@ class SmoothMKL(AverageLossMachine):
         Norm of the kernel weights, p ≥ 1. Near 1 few kernels are left.
     loss : str
         The loss.
-    solver : {"auto", "svrg", "paper", "lbfgs", "newton"}
+    solver : {"auto", "svrg", "paper", "printed", "lbfgs", "newton"}
         "auto": variance-reduced epochs, each improved by a search among the last moves; Newton steps where epochs
         would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
-        steps of [AOJS16, alg. 1], which need many more passes over the data. "lbfgs": deterministic. "newton":
+        steps of [AOJS16, alg. 1], which need many more passes over the data; "printed": the same as printed, which
+        may diverge. "lbfgs": deterministic. "newton":
         Newton steps from the start, for up to some thousand samples.
 
     Attributes

@@ -101,6 +101,7 @@ SOLVERS: dict[str, dict[str, Solver]] = {
         "auto": Solver(svrg, is_random=True),
         "svrg": Solver(svrg_alone, is_random=True),
         "paper": Solver(svrg_paper, is_random=True),
+        "printed": Solver(partial(svrg_paper, printed=True), is_random=True),
         "lbfgs": Solver(lbfgs, is_random=True),
         "newton": Solver(smooth_newton, is_random=True),
     },
