@@ -42,8 +42,8 @@ def svrg_paper(
     Not so if ``printed``: w starts at random, L_k is the curvature under kernel k alone plus λ̃_k, steps are explicit,
     the exponent is 1/(J - j), one in the last epoch, and J epochs are all. The error promised in [AOJS16, eq. (7)] is
     proved for fixed d, which changes once an epoch. Of twelve problems (2, 8 and 20 kernels, two of which know the
-    labels; λ = 0.1, 0.01; ε = 1e-3) it holds for the six with p = 2, and for one of the six with p = 1.25: three end 5
-    to 10 times as far from the optimum, and in two w grows without bound, where d_k is so small that λ/d_k is far
+    labels; λ = 0.1, 0.01; ε = 1e-3) it holds for the six with p = 2, and for one of six with p = 1.25: three end 5 to
+    10 times as far from the optimum, and in two w grows without bound, where d_k is so small that λ/d_k is far
     beyond L. A run that overflows ends with what was judged last.
 
     History shows w as the algorithm has it, with coefficients for each kernel. At the end, with the weights found,
