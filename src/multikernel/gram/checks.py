@@ -16,7 +16,7 @@ from multikernel.runtime.warnings import warn_user
 
 PSD_CHOICES = ("raise", "clip", "ignore")
 # Samples on which the cheap check of definiteness factorises a matrix.
-PSD_SAMPLE = 200
+PSD_SAMPLE = 128
 # What to do about kernels that are not positive semi-definite.
 PSD_ADVICE = (
     'MKL needs PSD kernels. Pass psd="clip" (--psd clip) to drop the negative part, or leave this kernel out.'
@@ -36,7 +36,7 @@ def check_training_stack(stack: GramStack, psd: str = "raise") -> GramStack:
     """Check that a training stack is square, finite, symmetric and, with ``psd="raise"``, positive semi-definite.
 
     Definiteness is judged cheaply: by all entries (``|K_ij|² <= K_ii K_jj``) and by factorising each matrix on at
-    most 200 samples, which finds what an ordinary indefinite kernel does wrong. Of stacks that are not stored only
+    most 128 samples, which finds what an ordinary indefinite kernel does wrong. Of stacks that are not stored only
     those samples are looked at.
     """
     if psd not in PSD_CHOICES:
@@ -65,11 +65,12 @@ def check_training_stack(stack: GramStack, psd: str = "raise") -> GramStack:
 
 
 def check_sampled(stack: GramStack, kernels: Iterable[int]) -> None:
-    """Check some kernels of any square stack on at most 200 of its samples."""
+    """Check some kernels of any square stack on at most 128 of its samples."""
     chosen = _some(len(stack), PSD_SAMPLE)
-    for k in kernels:
-        matrix = stack.take(chosen, chosen, [k]).to_array()[0]
-        check_matrix(matrix, _label(k, stack.names), "raise")
+    with one_blas_thread():
+        for k in kernels:
+            matrix = stack.take(chosen, chosen, [k]).to_array()[0]
+            check_matrix(matrix, _label(k, stack.names), "raise")
 
 
 def _label(k: int, names: Sequence[str]) -> str:
@@ -164,16 +165,19 @@ def _some(n: int, n_chosen: int) -> NDArray[np.intp]:
 
 
 def _sample(matrix: NDArray, n_samples: int) -> NDArray[np.float64]:
+    from multikernel.compiled.smo import gather
+
     chosen = _some(len(matrix), n_samples)
-    return matrix[np.ix_(chosen, chosen)].astype(np.float64)
+    sample = np.empty((len(chosen), len(chosen)), dtype=matrix.dtype)
+    gather(matrix, chosen, chosen, sample, 0, len(chosen))
+    return sample.astype(np.float64, copy=False)
 
 
 def _factorises(matrix: NDArray, tolerance: float) -> bool:
     """Whether a sample of the matrix, plus what rounding may account for, has a Cholesky factor."""
     sample = _sample(matrix, PSD_SAMPLE)
     sample.ravel()[:: len(sample) + 1] += tolerance * len(sample)
-    with one_blas_thread():
-        return lapack.dpotrf(sample.T, lower=1, clean=0, overwrite_a=1)[1] == 0
+    return lapack.dpotrf(sample.T, lower=1, clean=0, overwrite_a=1)[1] == 0
 
 
 def _raise_not_psd(matrix: NDArray, label: str, tolerance: float, advice: str) -> None:
