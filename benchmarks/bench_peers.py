@@ -5,9 +5,9 @@
 Every method runs in a process of its own, with the interpreter of its package: environments with pinned versions are
 made in a cache folder at the first run, and a package that cannot be installed is left out with the reason. All get
 the same kernel matrices in double precision and the same C. Time is that of one fit from these matrices to a model
-(the quickest of several; printed with processor time in brackets), memory the peak beyond what the process held before. Results are kept one by one in
-OUTPUT/results.json, so that a run can be stopped and taken up again; --fresh forgets them. OUTPUT also gets the table
-in Markdown and a plot.
+(the quickest of several; processor time in brackets), memory the peak beyond what the process held before. Results
+are kept one by one in OUTPUT/results.json, so that a run can be stopped and taken up again; --fresh forgets them.
+OUTPUT also gets the table in Markdown and a plot.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def show(data: str, name: str, row: dict) -> None:
     if "skipped" in row:
         print(f"{data:14s} {name:20s} {row['skipped']}", flush=True)
     else:
-        figures = f"{row['seconds']:8.3f} s ({row['processor_seconds']:.3f}) {100 * row['accuracy']:6.1f} % {row['peak'] / 1e6:7.0f} MB"
+        times = f"{row['seconds']:8.3f} s ({row['processor_seconds']:.3f})"
+        figures = f"{times} {100 * row['accuracy']:6.1f} % {row['peak'] / 1e6:7.0f} MB"
         print(f"{data:14s} {name:20s} {figures}   {METHODS[name].package} {row['version']}", flush=True)
 
 

@@ -190,7 +190,7 @@ def test_a_path_needs_one_parameter(cancer):
     X, y, kernels = cancer
     with pytest.raises(ValueError, match="one parameter"):
         mkl_path(MKLClassifier(kernels), X, y)
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="exactly one"):
         mkl_path(MKLClassifier(kernels), X, y, C=[1.0], p=[1.0])
     with pytest.raises(ValueError, match="set nu=None"):
         mkl_path(MKLClassifier(kernels, nu=0.1), X, y, C=[1.0])

@@ -9,15 +9,19 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from references import conic_value
 
-from multikernel.problems.weight_sets import CappedSimplex, LpBall
+from multikernel.problems.weight_sets import CappedSimplex, ElasticNet, LpBall
 
 SETS = [LpBall(1.0), LpBall(1.25), LpBall(2.0), LpBall(3.0), LpBall(1e6), CappedSimplex(1.0), CappedSimplex(2.5)]
+SETS += [ElasticNet(1.0), ElasticNet(0.5), ElasticNet(0.05)]
 vectors = arrays(float, 5, elements=st.floats(0.0, 3.0).map(lambda x: round(x, 3)))
 
 
 def constraints(weight_set, g):
     if isinstance(weight_set, CappedSimplex):
         return [g >= 0, g <= 1, cp.sum(g) == weight_set.t]
+    if isinstance(weight_set, ElasticNet):
+        a, b = weight_set.l1_ratio, 1.0 - weight_set.l1_ratio
+        return [g >= 0, cp.sum(g if b == 0.0 else a / b * (cp.inv_pos(1 - b * g) - 1)) <= 1]
     return [g >= 0, cp.norm(g, np.inf if weight_set.is_box else weight_set.p) <= 1]
 
 
@@ -25,6 +29,9 @@ def violation(weight_set, g):
     low = max(0.0, -g.min())
     if isinstance(weight_set, CappedSimplex):
         return max(low, g.max() - 1.0, abs(g.sum() - weight_set.t))
+    if isinstance(weight_set, ElasticNet):
+        a = weight_set.l1_ratio
+        return max(low, g.max() - 1.0, (a * g / (1.0 - (1.0 - a) * g)).sum() - 1.0)
     norm = g.max() if weight_set.is_box else (g**weight_set.p).sum() ** (1 / weight_set.p)
     return max(low, norm - 1.0)
 
@@ -33,12 +40,30 @@ def best_member(weight_set, q):
     """The member with the largest inner product: the largest entries, or equality in Hölder's inequality."""
     if isinstance(weight_set, CappedSimplex):
         return np.clip(weight_set.t - np.argsort(np.argsort(-q, kind="stable")), 0.0, 1.0)
+    if isinstance(weight_set, ElasticNet):
+        return best_elastic(weight_set.l1_ratio, q)
     if weight_set.is_box:
         return np.ones(len(q))
     if weight_set.p == 1.0 or not q.any():
         return np.eye(len(q))[np.argmax(q)]
     g = (q / q.max()) ** (1.0 / (weight_set.p - 1.0))
     return g / (g**weight_set.p).sum() ** (1.0 / weight_set.p)
+
+
+def best_elastic(a, q):
+    """Shares whose slopes q a / (a + (1 − a) s)² are one multiplier, by bisection on it."""
+    if a == 1.0 or not q.any():
+        return np.eye(len(q))[np.argmax(q)]
+
+    def shares(log_multiplier):
+        return np.maximum((np.sqrt(q * a) * np.exp(-0.5 * log_multiplier) - a) / (1.0 - a), 0.0)
+
+    low, high = -80.0, 80.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if shares(middle).sum() > 1.0 else (low, middle)
+    s = shares(high) / shares(high).sum()
+    return s / (a + (1.0 - a) * s)
 
 
 @pytest.mark.parametrize("weight_set", SETS, ids=str)
@@ -104,3 +129,14 @@ def test_bad_parameters_are_errors():
         CappedSimplex(4.0).start(3)
     with pytest.raises(ValueError, match="must be positive"):
         CappedSimplex(0.0)
+    with pytest.raises(ValueError, match="above 0"):
+        ElasticNet(0.0)
+
+
+@given(norms=vectors)
+def test_best_weights_of_an_elastic_net_make_it_of_their_norms(norms):
+    a = 0.3
+    g = ElasticNet(a).weights(norms)
+    used = norms > 0.0
+    value = (norms[used] ** 2 / g[used]).sum()
+    assert_allclose(value, a * norms.sum() ** 2 + (1.0 - a) * (norms**2).sum(), rtol=1e-12)

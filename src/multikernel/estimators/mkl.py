@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import KernelMachine, TrainingData
+from multikernel.estimators.base import KernelMachine, TrainingData, is_number
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
 from multikernel.estimators.cross_validation import CrossValidated
 from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
@@ -20,13 +20,14 @@ from multikernel.gram import GramStack, parse_memory
 from multikernel.io.state import attributes
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.vskl import VSKLProblem, parse_groups
-from multikernel.problems.weight_sets import LpBall
+from multikernel.problems.weight_sets import ElasticNet, LpBall, WeightSet
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.catalogue import PATIENCE, find_solver, solve_by_name
 
 
 @register("mkl", title="MKL, p = 1", grid={"C": C_GRID}, order=10)
 @register("mkl-p2", title="MKL, p = 2", params={"p": 2.0}, grid={"C": C_GRID}, order=11)
+@register("mkl-elastic", title="MKL, elastic net", params={"l1_ratio": 0.5}, grid={"C": C_GRID}, order=11)
 @estimator
 class MKLClassifier(Restartable, TaskWeightsClassifier):
     """ℓp-norm multiple kernel learning with an SVM.
@@ -50,6 +51,11 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
         All solve the same problem. "simplemkl" [RBCG08] and "level" [XJKL09] are for p = 1, "lp" [KBSZ11], "smo"
         [VSTV10] and "silp-taylor" [KBSLMZ09] for p > 1, "silp" [SRSS06], "group-lasso" [XJYKL10] and "newton" [CR08]
         for any. "auto" takes "newton", and "lp" for p > 1 with more than 100 kernels.
+    l1_ratio : float, optional
+        If given, weights come from an elastic net instead of a ball: the regulariser is ½ (a (Σ_j ‖w_j‖)² +
+        (1 − a) Σ_j ‖w_j‖²) with a = ``l1_ratio``, from 1, which is p = 1, to 0, equal weights [ST11], [Cit15].
+        Weights are sparse, but kernels that say the same share theirs. p is not used; solvers are "newton", which
+        "auto" takes, "silp" and "lp".
     groups : list of lists, or array-like of shape (F,), optional
         Groups of kernels, by index or name, or a label for each kernel. Then the problem is that of VSKL
         [NDRBBR09]: every group counts, but within a group weights are sparse. p is not used; solvers are "mirror",
@@ -63,7 +69,7 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
     See Also
     --------
     KernelAverageClassifier : equal weights, nothing learnt; the yardstick.
-    mkl_path : solutions along C or p.
+    mkl_path : solutions along C, p or l1_ratio.
 
     Examples
     --------
@@ -84,31 +90,44 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
     solver: str = "auto"
     _: KW_ONLY
     nu: float | None = None
+    l1_ratio: float | None = None
     groups: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        LpBall(self.p)
-        if self.groups is not None:
-            self._check_group_parameters()
-
-    def _check_group_parameters(self) -> None:
-        if self.p != 1.0:
-            raise ValueError(f"groups= does not use p, got p={self.p!r}. Leave p=1.0.")
-        find_solver("vskl", self.solver)
-        if self.nu is not None:
+        self._weight_set()
+        given = [name for name in ("groups", "l1_ratio") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError("groups= and l1_ratio= are different regularisers: give one of them.")
+        if given and self.p != 1.0:
+            raise ValueError(f"{given[0]}= does not use p, got p={self.p!r}. Leave p=1.0.")
+        if given and self._method() != "mkl":
+            find_solver(self._method(), self.solver)
+        if self.groups is not None and self.nu is not None:
             raise ValueError("groups= works only with C-SVMs: leave nu=None.")
+
+    def _method(self) -> str:
+        """What the catalogue of solvers calls the problem."""
+        if self.groups is not None:
+            return "vskl"
+        return "elastic-net" if isinstance(self._weight_set(), ElasticNet) else "mkl"
+
+    def _weight_set(self) -> WeightSet:
+        if self.l1_ratio is None:
+            return LpBall(self.p)
+        self._require("l1_ratio", is_number(self.l1_ratio), "must be a number from 0 to 1, or None.")
+        ends = {0.0: LpBall(np.inf), 1.0: LpBall(1.0)}
+        return ends.get(self.l1_ratio) or ElasticNet(self.l1_ratio)
 
     def _problems(self, data: TrainingData, run: Run) -> Sequence[Any]:
         inners, memory = self._svms(data, self.nu), parse_memory(self.memory)
         if self.groups is not None:
             groups = parse_groups(self.groups, data.stack.names)
             return [VSKLProblem(data.stack, inner, groups, memory) for inner in inners]
-        return [MinMaxProblem(data.stack, inner, LpBall(self.p), memory) for inner in inners]
+        return [MinMaxProblem(data.stack, inner, self._weight_set(), memory) for inner in inners]
 
     def _solver(self) -> Solver:
-        method = "mkl" if self.groups is None else "vskl"
-        return partial(solve_by_name, method=method, solver=self.solver, max_iter=self.max_iter)
+        return partial(solve_by_name, method=self._method(), solver=self.solver, max_iter=self.max_iter)
 
     def _patience(self) -> int:
         return PATIENCE

@@ -22,7 +22,7 @@ class MKLPath:
 
     Parameters
     ----------
-    parameter : {"C", "p", "t"}
+    parameter : {"C", "p", "l1_ratio", "t"}
         What changes along the path.
     values : ndarray of shape (V,)
         Its values, in the order asked for.
@@ -141,14 +141,15 @@ def mkl_path(
     *,
     C: ArrayLike | None = None,
     p: ArrayLike | None = None,
+    l1_ratio: ArrayLike | None = None,
     sample_weight: Any = None,
 ) -> MKLPath:
-    """Fit an :class:`MKLClassifier` for several values of C or of p.
+    """Fit an :class:`MKLClassifier` for several values of C, of p or of l1_ratio.
 
     Kernels are computed and checked once. Models are fitted one after the other, and each starts from the solution of
     the one before. C grows, and dual coefficients at their bound stay there; p falls, since sparse weights say
     nothing about those that are zero, and ``weights ** ((p_before + 1) / (p + 1))`` are those of the same
-    discriminant.
+    discriminant. ``l1_ratio`` grows, from equal weights to those of p = 1.
 
     Parameters
     ----------
@@ -156,8 +157,8 @@ def mkl_path(
         All other parameters. It is not changed.
     X, y, sample_weight
         As for ``MKLClassifier.fit``.
-    C, p : array-like of shape (V,)
-        The values; one of the two.
+    C, p, l1_ratio : array-like of shape (V,)
+        The values; one of the three.
 
     Returns
     -------
@@ -172,13 +173,14 @@ def mkl_path(
     >>> path.weights.shape
     (3, 4)
     """
-    if (C is None) == (p is None):
-        raise ValueError("give values for exactly one parameter, C=[...] or p=[...], not both.")
-    parameter = "C" if p is None else "p"
+    given = {name: v for name, v in (("C", C), ("p", p), ("l1_ratio", l1_ratio)) if v is not None}
+    if len(given) != 1:
+        raise ValueError("give values for exactly one parameter, C=[...], p=[...] or l1_ratio=[...].")
+    ((parameter, chosen),) = given.items()
     if parameter == "C" and estimator.nu is not None:
         raise ValueError(f"with nu={estimator.nu!r} C is not used, so there is no path along it: set nu=None.")
-    values = np.asarray(C if p is None else p, dtype=np.float64)
-    order = _checked_order(values, parameter)[:: 1 if parameter == "C" else -1]
+    values = np.asarray(chosen, dtype=np.float64)
+    order = _checked_order(values, parameter)[:: -1 if parameter == "p" else 1]
     model = clone(estimator).set_params(**{parameter: float(values[order[0]])})
     data = model._validate(X, y, sample_weight)
     return MKLPath(parameter, values, _fits(model, data, parameter, values, order))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,22 +162,7 @@ class LpBall(WeightSet):
             return project_capped_simplex(g, 1.0, np.inf)
         if self.p == 2.0:
             return g / lp_norm(g, 2.0)
-        return self._project_by_bisection(g)
-
-    def _project_by_bisection(self, g: Vector) -> Vector:
-        """Solve ``x + mu p x^(p-1) = g`` for x, with mu such that ``‖x‖_p = 1``."""
-        low, high = 0.0, float(g.max()) * len(g)
-        while lp_norm(_shrink(g, high, self.p), self.p) > 1.0:
-            high *= 2.0
-        for _ in range(200):
-            middle = 0.5 * (low + high)
-            if lp_norm(_shrink(g, middle, self.p), self.p) > 1.0:
-                low = middle
-            else:
-                high = middle
-            if high - low <= 1e-15 * high:
-                break
-        return _shrink(g, high, self.p)
+        return _project_by_bisection(g, g, lambda x: lp_norm(x, self.p), lambda x: self.p * x ** (self.p - 1.0))
 
     def start(self, n_kernels: int) -> Vector:
         """Equal weights of norm one."""
@@ -269,6 +256,97 @@ class LpBall(WeightSet):
             if not np.isfinite(x).all():
                 return None
         return None
+
+
+@dataclass(frozen=True)
+class ElasticNet(WeightSet):
+    """``{g >= 0, Σ_j a g_j / (1 − (1 − a) g_j) <= 1}``: from p = 1 (a = ``l1_ratio`` = 1) to equal weights (a → 0).
+
+    Its best weights turn ``Σ_j ‖w_j‖² / g_j`` into the elastic net ``a (Σ_j ‖w_j‖)² + (1 − a) Σ_j ‖w_j‖²`` [ST11]:
+    weights are sparse as for p = 1, but kernels that say the same share theirs. With shares s of the simplex,
+    ``g_j = s_j / (a + (1 − a) s_j)``, from 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multikernel.problems.weight_sets import ElasticNet
+    >>> ElasticNet(0.5).weights(np.array([1.0, 3.0, 0.0]))
+    array([0.4       , 0.85714286, 0.        ])
+    """
+
+    l1_ratio: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.l1_ratio <= 1.0:
+            raise ValueError(
+                f"l1_ratio={self.l1_ratio!r} must be above 0, which stands for equal weights, and at most 1, p = 1."
+            )
+
+    def shares(self, g: Vector) -> Vector:
+        """``s_j = a g_j / (1 − (1 − a) g_j)``, which add up to at most one."""
+        return self.l1_ratio * g / (1.0 - (1.0 - self.l1_ratio) * g)
+
+    def of_shares(self, s: Vector) -> Vector:
+        """The weights of shares, g_j."""
+        return s / (self.l1_ratio + (1.0 - self.l1_ratio) * s)
+
+    def support(self, q: Vector) -> float:
+        """Largest Σ_j q_j g_j over shares: those of the k largest entries are linear in √q_j, others are zero."""
+        a, order = self.l1_ratio, np.argsort(-q, kind="stable")
+        if a == 1.0 or not q.max(initial=0.0) > 0.0:
+            return float(q.max(initial=0.0))
+        roots = np.sqrt(q[order] / q[order[0]])
+        k = np.arange(1, len(q) + 1)
+        factors = (1.0 - a + k * a) / np.cumsum(roots)  # if the k largest have a share
+        n_used = int(np.flatnonzero(roots * factors > a)[-1]) + 1
+        s = np.maximum((roots[:n_used] * factors[n_used - 1] - a) / (1.0 - a), 0.0)
+        return float(self.of_shares(s / s.sum()) @ q[order[:n_used]])
+
+    def weights(self, block_norms: Vector) -> Vector:
+        """Those of shares in proportion to the norms."""
+        total = block_norms.sum()
+        return self.of_shares(block_norms / total) if total > 0.0 else self.start(len(block_norms))
+
+    def project(self, g: Vector) -> Vector:
+        """Nearest point, by bisection on the multiplier."""
+        g, a = np.maximum(g, 0.0), self.l1_ratio
+        if g.max(initial=0.0) <= 1.0 and self.shares(g).sum() <= 1.0:
+            return g
+        if a == 1.0:
+            return project_capped_simplex(g, 1.0, np.inf)
+        slope = lambda x: a / (1.0 - (1.0 - a) * x) ** 2  # noqa: E731
+        return _project_by_bisection(g, np.minimum(g, 1.0), lambda x: float(self.shares(x).sum()), slope)
+
+    def start(self, n_kernels: int) -> Vector:
+        """Equal shares."""
+        return self.of_shares(np.full(n_kernels, 1.0 / n_kernels))
+
+    def cones(self, n_kernels: int) -> Cones:
+        """A second-order cone per kernel: ``z_j (1 − b g_j) ≥ g_j²`` for b = 1 − a, and ``Σ a (g + b z) ≤ 1``."""
+        import clarabel
+
+        F, a, b = n_kernels, self.l1_ratio, 1.0 - self.l1_ratio
+        positive = sparse.hstack([-sparse.identity(F), sparse.csc_matrix((F, F))])
+        total = np.repeat([[a, a * b]], F, axis=1)
+        # z v ≥ g² is (z + v, z − v, 2g) in the cone
+        j = np.arange(F)
+        values = np.repeat([b, -b, -2.0, -1.0, -1.0], F)
+        places = (
+            np.concatenate([3 * j, 3 * j + 1, 3 * j + 2, 3 * j, 3 * j + 1]),
+            np.concatenate([j, j, j, F + j, F + j]),
+        )
+        triples = sparse.csc_matrix((values, places), shape=(3 * F, 2 * F))
+        right = np.concatenate([np.zeros(F), [1.0], np.tile([1.0, -1.0, 0.0], F)])
+        cones = [clarabel.NonnegativeConeT(F + 1)] + [clarabel.SecondOrderConeT(3)] * F
+        return sparse.vstack([positive, total, triples]).tocsc(), right, cones
+
+    def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
+        """Shares scaled to sum to one, with exact zeros."""
+        g = np.clip(g, 0.0, 1.0)
+        if multipliers is not None:
+            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
+        s = self.shares(g)
+        return self.of_shares(s / s.sum()) if s.sum() > 0.0 else self.start(len(g))
 
 
 @dataclass(frozen=True)
@@ -411,12 +489,34 @@ def lp_norm(x: Vector, p: float) -> float:
     return largest * float(((x / largest) ** p).sum()) ** (1.0 / p)
 
 
-def _shrink(g: Vector, mu: float, p: float) -> Vector:
-    """Entries x in [0, g] with ``x + mu p x^(p-1) = g``, by bisection in all entries at once."""
-    low, high = np.zeros_like(g), g.copy()
+Function = Callable[[Vector], Any]
+
+
+def _project_by_bisection(g: Vector, largest: Vector, size: Function, slope: Function) -> Vector:
+    """Nearest point to ``g`` with entries from 0 to ``largest`` and ``size(x) <= 1``.
+
+    Entries solve ``x + mu slope(x) = g``, with mu such that the size is 1; ``slope`` does not fall.
+    """
+    low, high = 0.0, float(g.max()) * len(g)
+    while size(_shrink(g, largest, high, slope)) > 1.0:
+        high *= 2.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if size(_shrink(g, largest, middle, slope)) > 1.0:
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-15 * high:
+            break
+    return _shrink(g, largest, high, slope)
+
+
+def _shrink(g: Vector, largest: Vector, mu: float, slope: Function) -> Vector:
+    """Entries x in [0, largest] with ``x + mu slope(x) = g``, or next to it, by bisection in all entries at once."""
+    low, high = np.zeros_like(g), largest.copy()
     for _ in range(60):
         middle = 0.5 * (low + high)
-        above = middle + mu * p * middle ** (p - 1.0) > g
+        above = middle + mu * slope(middle) > g
         high, low = np.where(above, middle, high), np.where(above, low, middle)
     return low
 

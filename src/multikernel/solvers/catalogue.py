@@ -60,6 +60,7 @@ SOLVERS: dict[str, dict[str, Solver]] = {
         "group-lasso": Solver(closed_form),
         "smo": Solver(smo_mkl, smallest=ABOVE_1, one_task=True),
     },
+    "elastic-net": {"newton": Solver(newton), "silp": Solver(silp), "lp": Solver(closed_form)},
     "vskl": {"newton": Solver(group_newton), "mirror": Solver(mirror_descent)},
     "cskl": {
         "newton": Solver(newton),
