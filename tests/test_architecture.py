@@ -32,6 +32,7 @@ ORDER = [
     "runtime",
     "estimators",
     "inspection",
+    "metrics",
     "io",
     "datasets",
     "compare",

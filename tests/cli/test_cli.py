@@ -219,6 +219,18 @@ def test_info_describes_data_and_the_installation(run, flowers):
     assert __version__ in out
 
 
+def test_info_describes_precomputed_kernels_in_numbers(run, tmp_path):
+    y = np.array([0, 0, 1, 1])
+    signs = 2.0 * y - 1.0
+    np.savez(tmp_path / "kernels.npz", good=np.outer(signs, signs), empty=np.eye(4), y=y)
+    code, out, _ = run("info", tmp_path / "kernels.npz", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["centred alignment"] == pytest.approx({"good": 1.0, "empty": 3**-0.5})
+    assert facts["spectral ratio"] == pytest.approx({"good": 0.0, "empty": 1.0})
+    assert facts["trace norm"] == pytest.approx({"good": 4.0, "empty": 4.0})
+
+
 def test_the_version_is_printed(run):
     code, out, _ = run("--version")
     assert (code, out.strip()) == (0, f"multikernel {__version__}")

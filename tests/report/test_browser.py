@@ -194,6 +194,12 @@ def test_the_table_shows_every_method(opened):
     assert "negative" in opened.evaluate("document.querySelector('.left-out').innerText")
 
 
+def test_kernels_are_described_in_numbers(opened):
+    text = opened.evaluate("document.querySelector('[aria-label=\"Kernels in numbers\"]').innerText").lower()
+    assert "centred alignment" in text
+    assert "view 0" in text
+
+
 def test_the_page_is_not_wider_than_the_screen(opened):
     assert opened.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 

@@ -31,16 +31,17 @@ from multikernel.compare.table import text_table
 from multikernel.compare.trial import interruption, relative_gap
 from multikernel.compare.tuning import METRICS, Choice, candidates, choose, configured, inner_folds, n_fits, r_squared
 from multikernel.estimators.registry import Method, available
-from multikernel.gram import DenseStack, precomputed_stack
+from multikernel.gram import DenseStack, gram_stack, precomputed_stack
 from multikernel.inspection.results import kernel_table
 from multikernel.inspection.stability import weight_shares
 from multikernel.io.files import DataError, write_text
 from multikernel.io.models import load, read_manifest, save
-from multikernel.io.tables import Table, read_features, read_table, read_tables, read_test_kernels
+from multikernel.io.tables import Table, read_dataset, read_features, read_table, read_tables, read_test_kernels
 from multikernel.io.tables.dataset import known_labels
 from multikernel.io.tables.formats import READERS
 from multikernel.io.tables.precomputed import self_similarities
 from multikernel.io.versions import all_versions
+from multikernel.metrics import kernel_metrics
 from multikernel.report import write_report
 
 
@@ -319,10 +320,24 @@ def run_info(options: argparse.Namespace) -> int:
         table = read_table(options.file)
         blocks = {name: _block(block) for name, block in table.blocks.items()}
         facts = {"file": options.file, "arrays" if table.is_archive else "columns": blocks}
+        facts |= _kernels_in_numbers(options.file) if table.is_archive else {}
     else:
         facts = _model(options.file, options.weights)
     print(json.dumps(finite(facts), indent=1, allow_nan=False, ensure_ascii=False) if options.json else _text(facts))
     return 0
+
+
+def _kernels_in_numbers(path: str) -> dict[str, Any]:
+    """Numbers that describe each precomputed kernel of an archive, if it holds any."""
+    try:
+        data = read_dataset([path])
+        stack = gram_stack(data.X, psd="ignore") if data.is_precomputed else None
+    except (DataError, ValueError):  # features without labels, say, or kernels between other samples
+        return {}
+    if stack is None:
+        return {}
+    table = kernel_metrics(stack, data.y)
+    return {name.replace("_", " "): dict(zip(data.kernel_names, v.tolist())) for name, v in table.items()}
 
 
 def _block(block: np.ndarray) -> str:

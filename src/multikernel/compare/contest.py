@@ -25,6 +25,7 @@ from multikernel.inspection.views import Views
 from multikernel.io.files import DataError, near_matches
 from multikernel.io.versions import all_versions
 from multikernel.kernels import as_kernels
+from multikernel.metrics import kernel_metrics
 
 # ratio of the largest to the smallest class from which a remark is due
 UNBALANCED = 3
@@ -223,6 +224,8 @@ class Contest:
         start = time.perf_counter()
         training, testing = self.preparation.stacks(self.X, train, test)
         found.kernel_seconds.append(time.perf_counter() - start)
+        if not found.kernel_metrics:
+            found.kernel_metrics = {k: v.tolist() for k, v in kernel_metrics(training, y[train]).items()}
         found.n_train.append(len(train))
         found.n_test.append(len(test))
         inner = inner_folds(y[train], self.inner_cv, self.random_state)

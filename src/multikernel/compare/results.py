@@ -183,6 +183,9 @@ class Comparison:
         What to know before reading the scores.
     importance : list of ViewImportance
         Which views matter to the best method and to the average kernel.
+    kernel_metrics : dict of str to list of float
+        Numbers that describe each kernel (:func:`multikernel.metrics.kernel_metrics`), on the training samples of the
+        first split.
     """
 
     data: str
@@ -205,6 +208,7 @@ class Comparison:
     baseline: MethodResult | None = None
     remarks: list[str] = field(default_factory=list)
     importance: list[ViewImportance] = field(default_factory=list)
+    kernel_metrics: dict[str, list[float]] = field(default_factory=dict)
 
     def spread(self, result: Scored) -> float:
         """What follows ± behind a result's score; see `spread`."""

@@ -45,6 +45,7 @@ def render(comparison: Comparison) -> str:
         figures.weights_figure(comparison),
         figures.convergence_figure(comparison),
         figures.kernels_figure(comparison),
+        _kernel_metrics(comparison),
         _importance(comparison),
         figures.confusion_figures(comparison),
         _notes(comparison),
@@ -105,6 +106,24 @@ def _importance(comparison: Comparison) -> Html | None:
     return section(
         "Which views matter", table(heads, body, scroll="Which views matter"), el("p", note, class_="note")
     )
+
+
+def _kernel_metrics(comparison: Comparison) -> Html | None:
+    """Numbers that describe each kernel."""
+    if not comparison.kernel_metrics:
+        return None
+    titles = [name.replace("_", " ").capitalize() for name in comparison.kernel_metrics]
+    rows = [
+        el("tr", el("th", name, scope="row"), [el("td", f"{v:.3g}", data_label=t) for t, v in zip(titles, values)])
+        for name, *values in zip(comparison.kernel_names, *comparison.kernel_metrics.values())
+    ][: figures.MOST_ROWS]
+    note = (
+        "On the training samples of the first split. The spectral ratio is 0 for a kernel of rank one and 1 for the "
+        "identity, in which all samples are alike only to themselves; the centred alignment is the correlation of "
+        "its entries with those of the labels' kernel."
+    )
+    shown = table(["Kernel", *titles], rows, scroll="Kernels in numbers")
+    return section("Kernels in numbers", shown, el("p", note, class_="note"))
 
 
 def _notes(comparison: Comparison) -> Html | None:

@@ -10,8 +10,11 @@ from scipy.linalg import eigh, eigvalsh
 from scipy.optimize import nnls
 
 from multikernel.gram import GramStack
+from multikernel.runtime.clock import check
 
 Vector = NDArray[np.float64]
+# Entries of all kernels that are centred and multiplied at a time.
+IN_CACHE = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ class Alignments:
         return np.linalg.lstsq(gram, target, rcond=1e-12)[0] / scale
 
 
-def alignments(stack: GramStack, targets: NDArray, sample_weight: Vector | None = None) -> Alignments:
+def alignments(
+    stack: GramStack, targets: NDArray, sample_weight: Vector | None = None, *, centred: bool = True
+) -> Alignments:
     """All inner products that alignment needs; a sample counts as often as its weight says.
 
     Parameters
@@ -84,6 +89,8 @@ def alignments(stack: GramStack, targets: NDArray, sample_weight: Vector | None 
     targets : ndarray of shape (n, T)
         Y, for the target kernel Y Y': signs, or one column per class.
     sample_weight : ndarray of shape (n,), optional
+    centred : bool
+        Whether kernels and target are centred.
 
     Examples
     --------
@@ -96,27 +103,31 @@ def alignments(stack: GramStack, targets: NDArray, sample_weight: Vector | None 
     """
     weight = np.ones(len(stack)) if sample_weight is None else sample_weight
     shares, root = weight / weight.sum(), np.sqrt(weight)
-    Y = root[:, None] * (targets - shares @ targets)
+    Y = root[:, None] * (targets - shares @ targets if centred else targets)
     target_norm = float(np.linalg.norm(Y.T @ Y))
     if stack.explicit:
-        return _of_features(stack, Y, shares, root, target_norm)
-    means = stack.apply(shares)
-    grand = means @ shares
+        Phi = stack.features().array
+        return _of_features(root[:, None] * (Phi - shares @ Phi if centred else Phi), Y, stack.ranks, target_norm)
+    means = stack.apply(shares) if centred else np.zeros((stack.n_kernels, len(stack)))
+    rest = means - (means @ shares)[:, None]
     gram, target = np.zeros((stack.n_kernels, stack.n_kernels)), np.zeros(stack.n_kernels)
-    for rows, block in stack.blocks():
-        centred = block - means[:, rows, None] - (means - grand[:, None])[:, None, :]
-        centred *= root[rows][:, None] * root
-        flat = centred.reshape(stack.n_kernels, -1)
+    n, size, whole = len(stack), max(1, IN_CACHE // (stack.n_kernels * len(stack))), stack.whole()
+    for rows in (slice(start, min(start + size, n)) for start in range(0, n, size)):
+        check()
+        block = stack.rows(np.arange(n)[rows]) if whole is None else whole[:, rows]
+        block = np.subtract(block, means[:, rows, None], dtype=np.float64)
+        block -= rest[:, None, :]
+        if sample_weight is not None:
+            block *= root[rows][:, None] * root
+        flat = block.reshape(stack.n_kernels, -1)
         gram += flat @ flat.T
         target += flat @ (Y[rows] @ Y.T).reshape(-1)
     return Alignments(gram, target, target_norm)
 
 
-def _of_features(stack: GramStack, Y: NDArray, shares: Vector, root: Vector, target_norm: float) -> Alignments:
+def _of_features(Phi: NDArray, Y: NDArray, ranks: NDArray[np.intp], target_norm: float) -> Alignments:
     """The same from features: ``<K_j, K_k> = ‖Φ_j'Φ_k‖²``, in time linear in the number of samples."""
-    Phi = stack.features().array
-    Phi = root[:, None] * (Phi - shares @ Phi)
-    starts = np.concatenate([[0], np.cumsum(stack.ranks)[:-1]])
+    starts = np.concatenate([[0], np.cumsum(ranks)[:-1]])
     squares = np.add.reduceat(np.add.reduceat((Phi.T @ Phi) ** 2, starts, axis=0), starts, axis=1)
     target = np.add.reduceat(((Phi.T @ Y) ** 2).sum(axis=1), starts)
     return Alignments(squares, target, target_norm)
