@@ -82,6 +82,16 @@ def _mkl(p: float) -> Callable[[float], Any]:
     return make
 
 
+def _two_stage(name: str, **options: Any) -> Callable[[float], Any]:
+    def make(C):
+        import multikernel
+
+        given = {} if name == "EasyMKLClassifier" else {"C": C}
+        return getattr(multikernel, name)("precomputed", **given, **options)
+
+    return make
+
+
 def _sdca(C):
     from multikernel import ObscureClassifier
 
@@ -98,6 +108,21 @@ OURS = {
     "average": ("average kernel", "one-vs-rest C-SVMs on the mean of the kernels, gap 1e-3", _average),
     "mkl-1": ("MKL, p = 1", "one-vs-rest C-SVMs and shared weights in the l1 ball, gap 1e-3", _mkl(1.0)),
     "mkl-2": ("MKL, p = 2", "the same in the l2 ball", _mkl(2.0)),
+    "easymkl": (
+        "EasyMKL",
+        "the weights of MKLpy's EasyMKL (lam = 0.1), then its KOMD on the weighted kernel, both to a gap of 1e-4",
+        _two_stage("EasyMKLClassifier"),
+    ),
+    "alignf": (
+        "ALIGNF",
+        "weights >= 0 of the largest centred alignment, then one-vs-rest C-SVMs, gap 1e-3",
+        _two_stage("AlignmentMKLClassifier"),
+    ),
+    "pwmk": (
+        "PWMK",
+        "weights from each kernel's 3-fold accuracy, then one-vs-rest C-SVMs, gap 1e-3",
+        _two_stage("PWMKClassifier", cv=3),
+    ),
     "sdca": ("OBSCURE's problem, sdca", "one multiclass SVM with a group norm, p = 1.25, gap 1e-3", _sdca),
     "mkfda": (
         "MK-FDA, p = 2",

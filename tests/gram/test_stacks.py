@@ -193,6 +193,57 @@ def test_lists_and_dicts_of_matrices_become_stacks():
         gram_stack([])
 
 
+class Tensor:
+    """What torch's tensors have that matters here: they may carry gradients, and then refuse to become arrays."""
+
+    def __init__(self, array, attached=True):
+        self.array, self.attached, self.ndim = array, attached, array.ndim
+
+    def detach(self):
+        return Tensor(self.array, attached=False)
+
+    def cpu(self):
+        return self
+
+    def __array__(self, dtype=None, copy=None):
+        assert not self.attached
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+class Generator:
+    """Kernels one at a time, as the generators of MKLpy make them."""
+
+    def __init__(self, matrices):
+        self.matrices, self.made = matrices, 0
+
+    def __iter__(self):
+        self.made = 0
+        return self
+
+    def __next__(self):
+        if self.made == len(self.matrices):
+            raise StopIteration
+        self.made += 1
+        return Tensor(self.matrices[self.made - 1])
+
+
+def test_tensors_and_generators_of_kernels_become_stacks():
+    matrices = [np.eye(4), np.ones((4, 4)), np.diag([1.0, 2.0, 3.0, 4.0])]
+    for kernels in ([Tensor(K) for K in matrices], Generator(matrices), (K for K in matrices), map(Tensor, matrices)):
+        assert_array_equal(gram_stack(kernels).to_array(), matrices)
+    assert_array_equal(gram_stack(Tensor(matrices[2])).to_array(), matrices[2:])
+    with pytest.raises(ValueError, match=r"kernels\[1\] has shape \(3, 3\), but kernels\[0\] has \(4, 4\)"):
+        gram_stack(iter([np.eye(4), np.eye(3)]))
+    with pytest.raises(ValueError, match="empty list"):
+        gram_stack(iter([]))
+
+
+def test_tensors_of_torch_become_stacks():
+    torch = pytest.importorskip("torch")
+    K = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    assert_array_equal(gram_stack([K, 2.0 * K]).to_array(), [np.eye(3), 2.0 * np.eye(3)])
+
+
 def test_the_budget_decides_the_storage():
     X = make_data()
     kernels = [RBF(), RBF(bandwidth="4*mean")]

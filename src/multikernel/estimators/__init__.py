@@ -2,7 +2,7 @@
 
 from multikernel.estimators.alignment import AlignmentMKLClassifier
 from multikernel.estimators.average import KernelAverageClassifier
-from multikernel.estimators.best import BestKernelClassifier
+from multikernel.estimators.best import BestKernelClassifier, PWMKClassifier
 from multikernel.estimators.cgboost import CGBoostClassifier
 from multikernel.estimators.cskl import CSKLClassifier, CSKLClassifierCV
 from multikernel.estimators.easymkl import EasyMKLClassifier
@@ -38,6 +38,7 @@ __all__ = [
     "MKLRegressor",
     "MultilabelMKLClassifier",
     "ObscureClassifier",
+    "PWMKClassifier",
     "SVRGMKLClassifier",
     "SVRGMKLRegressor",
     "UFOMKLClassifier",

@@ -1,7 +1,7 @@
 """From what users have, arrays, lists of matrices, data with kernels, to a Gram stack; from a stack to one kernel."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,9 +38,9 @@ def gram_stack(
     Parameters
     ----------
     X : array-like
-        With ``kernels="precomputed"``: an array of shape (n, n, F), one matrix (n, n), a list or dict of F
-        matrices (n, n), or a Gram stack. ``np.moveaxis(K, 0, -1)`` of a contiguous (F, n, n) array, in memory or
-        memory-mapped, is used without copying. Otherwise data of shape (n, d).
+        With ``kernels="precomputed"``: an array of shape (n, n, F), one matrix (n, n), a list, dict or generator of F
+        matrices (n, n), arrays or tensors, or a Gram stack. ``np.moveaxis(K, 0, -1)`` of a contiguous (F, n, n)
+        array, in memory or memory-mapped, is used without copying. Otherwise data of shape (n, d).
     kernels : "precomputed", list of kernels, or KernelFamily
         Kernels to evaluate on ``X``; a list is fitted on ``X`` first.
     memory : int or str, optional
@@ -119,10 +119,9 @@ def precomputed_stack(
     if isinstance(X, Mapping):
         names = list(X) if names is None else names
         X = list(X.values())
-    if isinstance(X, (list, tuple)) and (not X or np.ndim(X[0]) != 1):
+    if isinstance(X, Iterator) or (isinstance(X, (list, tuple)) and (not X or np.ndim(X[0]) != 1)):
         X = _join_matrices(X)
-    X = X.toarray() if issparse(X) else X
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    array = _as_array(X)
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3:
@@ -143,17 +142,29 @@ def precomputed_stack(
     )
 
 
-def _join_matrices(matrices: Sequence[Any]) -> NDArray:
-    if not len(matrices):
-        raise ValueError("an empty list of kernels was given: pass at least one matrix.")
-    arrays = [m.toarray() if issparse(m) else np.asarray(m) for m in matrices]
-    for k, array in enumerate(arrays):
-        if array.ndim != 2 or array.shape != arrays[0].shape:
+def _as_array(X: Any) -> NDArray:
+    """A matrix or several as an array: of SciPy, NumPy, or tensors, which may be on a device or carry gradients."""
+    if issparse(X):
+        return X.toarray()
+    if hasattr(X, "detach") and hasattr(X, "cpu"):  # torch, which need not be installed
+        X = X.detach().cpu()
+    return X if isinstance(X, np.ndarray) else np.asarray(X)
+
+
+def _join_matrices(matrices: Iterable[Any]) -> NDArray:
+    """Matrices, read one at a time, as (n, m, F) with kernels first in memory."""
+    joined: list[NDArray] = []
+    for k, array in enumerate(map(_as_array, matrices)):
+        if array.ndim != 2 or array.shape != (joined[0].shape if joined else array.shape):
+            others = f", but kernels[0] has {joined[0].shape}" if joined else ""
             raise ValueError(
-                f"kernels[{k}] has shape {array.shape}, but kernels[0] has {arrays[0].shape}: all matrices must be "
-                "2-dimensional and between the same samples."
+                f"kernels[{k}] has shape {array.shape}{others}: all matrices must be 2-dimensional "
+                "and between the same samples."
             )
-    return np.moveaxis(np.stack(arrays), 0, -1)
+        joined.append(array)
+    if not joined:
+        raise ValueError("an empty list of kernels was given: pass at least one matrix.")
+    return np.moveaxis(np.stack(joined), 0, -1)
 
 
 def _kernels_first(array: NDArray, dtype: np.dtype) -> NDArray:
