@@ -4,10 +4,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, rbf_kernel
+from sklearn.preprocessing import minmax_scale, scale
 
-from multikernel import EasyMKLClassifier
+from multikernel import EasyMKLClassifier, gram_stack
 from multikernel.kernels import RBF, Linear
 
 # Weights and decisions of EasyMKL(lam=lam, learner=KOMD(lam=lam)) of MKLpy 0.6 on ``cancer()``, tolerance 1e-12.
@@ -16,6 +17,58 @@ MKLPY = {
     0.5: ([0.016825, 0.144309, 0.552947, 0.285919], [-0.23525, 0.20085, 0.23149, -0.32484]),
     0.9: ([0.026324, 0.191207, 0.325297, 0.457173], [-0.40461, 0.2756, 0.40267, -0.47324]),
 }
+
+
+# Weights of EasyMKL(lam=0.1) of MKLpy 0.6 on ``problem(name)``, tolerance 1e-12.
+MKLPY_WEIGHTS = {
+    "irises, one feature each": [0.263236, 0.144708, 0.294709, 0.297348],
+    "wines, three blocks": [0.177939, 0.270764, 0.320785, 0.230512],
+    "threes and eights, four widths": [0.04304, 0.183607, 0.42425, 0.349103],
+    "ten degrees of one kernel": [
+        0.013319,
+        0.027877,
+        0.043859,
+        0.061507,
+        0.08104,
+        0.102624,
+        0.126363,
+        0.152298,
+        0.180424,
+        0.210689,
+    ],
+    "one feature of six": [0.359617, 0.244505, 0.043308, 0.150355, 0.130904, 0.071312],
+}
+
+
+def problem(name):
+    """Kernels (F, n, n) and labels."""
+    rng = np.random.default_rng(0)
+    if name == "irises, one feature each":
+        X, y = load_iris(return_X_y=True)
+        X, y = scale(X[50:]), y[50:]
+        return [rbf_kernel(X[:, [j]], gamma=1.0) for j in range(4)], y
+    if name == "wines, three blocks":
+        X, y = load_wine(return_X_y=True)
+        X, y = scale(X)[y > 0], y[y > 0]
+        return [*(laplacian_kernel(X[:, a : a + 4], gamma=0.3) for a in (0, 4, 8)), linear_kernel(X) / 13], y
+    if name == "threes and eights, four widths":
+        X, y = load_digits(return_X_y=True)
+        X, y = X[np.isin(y, (3, 8))] / 16, y[np.isin(y, (3, 8))]
+        return [rbf_kernel(X, gamma=g) for g in (0.01, 0.05, 0.2, 1.0)], y
+    if name == "ten degrees of one kernel":
+        X, y = load_breast_cancer(return_X_y=True)
+        X, y = minmax_scale(X)[:300], y[:300]
+        X /= np.linalg.norm(X, axis=1)[:, None]
+        return [(X @ X.T) ** d for d in range(1, 11)], y
+    X = rng.normal(size=(120, 6))
+    return [rbf_kernel(X[:, [j]], gamma=0.5) for j in range(6)], X[:, 0] + 0.5 * rng.normal(size=120) > 0
+
+
+@pytest.mark.parametrize("name", MKLPY_WEIGHTS)
+def test_weights_are_those_of_mklpy_on_five_problems(name):
+    kernels, y = problem(name)
+    model = EasyMKLClassifier("precomputed", lam=0.1).fit(gram_stack(kernels), y)
+    assert_allclose(model.weights_, MKLPY_WEIGHTS[name], atol=1e-5)
 
 
 def kernels_of(A, B):

@@ -54,12 +54,12 @@ class HullProblem(OneKernelProblem):
 
 
 def ridged(kernel: NDArray | KernelOperator, lam: float, ridge: Vector) -> NDArray | KernelOperator:
-    """``(1 − lam) kernel + diag(ridge)``."""
+    """``(1 − lam) kernel + diag(ridge)``; an array is overwritten."""
     if not isinstance(kernel, np.ndarray):
         return RidgedKernel(kernel, lam, ridge)
-    out = kernel * kernel.dtype.type(1.0 - lam)
-    out[np.diag_indices_from(out)] += ridge.astype(out.dtype)
-    return out
+    kernel *= kernel.dtype.type(1.0 - lam)
+    kernel.ravel()[:: len(kernel) + 1] += ridge.astype(kernel.dtype)
+    return kernel
 
 
 class RidgedKernel:
@@ -86,13 +86,15 @@ def final_machine(
     """The classifier on the weighted kernel: between its hulls' nearest points (KOMD), with coefficients Yγ.
 
     The ridge is in units of n₊n₋ / (n₊ + n₋), in which it is λ for equal γ. What time does not allow stays as it is.
+    The memory of the problem's kernel, which is done with, is that of the weighted kernel.
     """
     signs, combination = problem.inner.signs, WeightedSum(result.weights)
+    recycled = WeightedSum(result.weights, out=getattr(problem.operator, "K", None))
     sizes = [sample_weight[signs == sign].sum() for sign in (-1.0, 1.0)]
     ridge = lam * sizes[0] * sizes[1] / sum(sizes) / np.where(sample_weight > 0.0, sample_weight, 1.0)
     alpha, converged, bias = result.alpha, False, 0.0
     with contextlib.suppress(OutOfTime):
-        operator = as_operator(ridged(one_kernel(problem.stack, combination, memory), lam, ridge))
+        operator = as_operator(ridged(one_kernel(problem.stack, recycled, memory), lam, ridge))
         _, alpha = problem.inner.solve(operator, alpha, tol=tol, warn=False)
         converged = result.converged and problem.inner.certificate(operator.matvec(alpha), alpha).relative_gap <= tol
         scores = combined_scores(problem.stack, combination, alpha)
