@@ -274,7 +274,7 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         starts = None
         if previous is not None:
             weights, alpha = previous
-            starts = _starts(weights, alpha, data.targets.shape[::-1], data.stack.n_kernels, len(problems))
+            starts = starts_of(weights, alpha, data.targets.shape[::-1], data.stack.n_kernels, len(problems))
         checkpoint = self._checkpoint(data)
         return run.solve(problems, self._solver(), starts, checkpoint=checkpoint, patience=self._patience())
 
@@ -515,7 +515,7 @@ def count_kernels(weights: NDArray) -> int:
     return int(np.count_nonzero(largest > NEGLIGIBLE * max(largest.max(), np.finfo(float).tiny)))
 
 
-def _starts(
+def starts_of(
     weights: NDArray, alpha: NDArray, shape: tuple[int, ...], n_kernels: int, n_problems: int
 ) -> list[Any] | None:
     """Starts for the problems from an earlier solution: weights (F,) or (T, F), and alpha (T, n).

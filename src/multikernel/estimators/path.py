@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from multikernel.estimators.base import NEGLIGIBLE, TrainingData
+from multikernel.estimators.base import NEGLIGIBLE, TrainingData, starts_of
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.problems.vskl import parse_groups
+from multikernel.runtime.threads import one_blas_thread
+from multikernel.solvers.catalogue import MANY_KERNELS
+from multikernel.solvers.common.newton import predicted
 
 
 @dataclass(frozen=True)
@@ -147,9 +151,9 @@ def mkl_path(
     """Fit an :class:`MKLClassifier` for several values of C, of p or of l1_ratio.
 
     Kernels are computed and checked once. Models are fitted one after the other, and each starts from the solution of
-    the one before. C grows, and dual coefficients at their bound stay there; p falls, since sparse weights say
-    nothing about those that are zero, and ``weights ** ((p_before + 1) / (p + 1))`` are those of the same
-    discriminant. ``l1_ratio`` grows, from equal weights to those of p = 1.
+    the one before. C grows, and dual coefficients at their bound stay there. p falls and ``l1_ratio`` grows, towards
+    sparse weights, which say nothing about those that are zero: the objective does not depend on them but through
+    the weights, so that its quadratic model at one solution predicts the next.
 
     Parameters
     ----------
@@ -189,7 +193,10 @@ def mkl_path(
 def mkl_grid(
     model: MKLClassifier, data: TrainingData, Cs: NDArray[np.float64], ps: NDArray[np.float64]
 ) -> list[list[MKLClassifier]]:
-    """Models fitted for every p and C, one list per p: p falls, and each model starts from that of the p before."""
+    """Models fitted for every p and C, one list per p: p falls, and each model starts from that of the p before.
+
+    Where the model of the C before has no coefficient at its bound it is the solution for any larger C, too.
+    """
     grid: list[list[Any]] = [[None] * len(Cs) for _ in ps]
     row_above: list[Any] = [None] * len(Cs)
     for i in _checked_order(ps, "p")[::-1]:
@@ -198,10 +205,11 @@ def mkl_grid(
             fitted = grid[i][j] = copy.copy(model)
             fitted.p, fitted.C = float(ps[i]), float(Cs[j])
             fitted._check_parameters()
-            previous, parameter = (left, "C") if row_above[j] is None else (row_above[j], "p")
+            settled = left is not None and not _at_bound(left.dual_coef_, left.C * data.sample_weight[left.support_])
+            previous, parameter = (left, "C") if row_above[j] is None or settled else (row_above[j], "p")
             with fitted._run() as run:
                 problems = fitted._problems(data, run)
-                start = None if previous is None else _start(previous, fitted, parameter)
+                start = None if previous is None else _start(previous, fitted, parameter, problems)
                 fitted._store(data, problems, fitted._solve(run, data, problems, start))
             left = fitted
         row_above = grid[i]
@@ -224,10 +232,10 @@ def _fits(model: Any, data: TrainingData, parameter: str, values: NDArray, order
         fitted = models[k] = copy.copy(model)
         setattr(fitted, parameter, float(values[k]))  # what set_params does, without looking at the signature
         fitted._check_parameters()
-        start = None if previous is None else _start(previous, fitted, parameter)
         with fitted._run() as run:
             fitted._calibrate(run, data)
             problems = fitted._problems(data, run)
+            start = None if previous is None else _start(previous, fitted, parameter, problems)
             for problem, known in zip(problems, earlier):
                 problem.take_over(known)
             results = fitted._solve(run, data, problems, start)
@@ -241,23 +249,26 @@ def _fits(model: Any, data: TrainingData, parameter: str, values: NDArray, order
     return models
 
 
-def _start(previous: Any, fitted: Any, parameter: str) -> tuple[NDArray, NDArray]:
+def _start(previous: Any, fitted: Any, parameter: str, problems: Sequence[Any]) -> tuple[NDArray, NDArray]:
     """What the next model along a parameter starts from."""
     weights, alpha = previous._previous_solution()
     if parameter == "C":
         return weights, _grown(alpha, previous.C, fitted.C)
-    return (_sharpened(weights, previous.p, fitted.p), alpha) if parameter == "p" else (weights, alpha)
-
-
-def _sharpened(weights: NDArray, old: float, new: float) -> NDArray:
-    """Best weights for ``new`` of the discriminant whose best weights for ``old`` these are [KBSZ11, eq. (26)].
-
-    Those of p = ∞ say nothing about it and stay. The fit scales them.
-    """
-    return weights ** ((old + 1.0) / (new + 1.0)) if np.isfinite(old) else weights
+    if parameter == "t" or weights.shape[-1] > MANY_KERNELS:  # where a Newton step costs more than it saves
+        return weights, alpha
+    starts = starts_of(weights, alpha, alpha.shape, weights.shape[-1], len(problems)) or []
+    with one_blas_thread():
+        moved = [predicted(problem, *start) for problem, start in zip(problems, starts)]
+    if len(moved) < len(alpha):  # one problem for all tasks
+        return moved[0][0], moved[0][1].T
+    return np.stack([start[0] for start in moved]), np.stack([start[1] for start in moved])
 
 
 def _grown(alpha: NDArray, old: float, new: float) -> NDArray:
     """Coefficients for a larger C: those at the bound stay at the bound, the solver restores the sums."""
-    at_bound = np.abs(alpha) >= old * (1.0 - 1e-9)
-    return np.where(at_bound, alpha * (new / old), alpha)
+    return np.where(np.abs(alpha) >= old * (1.0 - 1e-9), alpha * (new / old), alpha)
+
+
+def _at_bound(alpha: NDArray, upper: NDArray) -> bool:
+    """Whether any coefficient is at its bound."""
+    return bool((np.abs(alpha) >= upper * (1.0 - 1e-9)).any())

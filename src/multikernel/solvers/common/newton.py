@@ -175,6 +175,20 @@ def newton(problem: Any, monitor: Monitor, start: Start = None, *, max_iter: int
     monitor(point.weights, point.alpha)
 
 
+def predicted(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[Vector, NDArray]:
+    """Weights and alpha to start from, given the solution for another set of weights.
+
+    J does not depend on the set: its quadratic model at that solution holds here, too. As sets differ in size the
+    model is that at ``s·weights``, on the border of this one. With few samples at the bound C, ``J(s·g)`` is nearly
+    ``J(g) / s``: gradient and curvature are divided by s² and s³, alpha by s.
+    """
+    on_border = problem.weight_set.snapped(weights)
+    s = float(on_border.sum() / weights.sum())
+    H = problem.curvature(weights, alpha, np.arange(problem.n_kernels), ridge=LEAST_RIDGE, rough=True)
+    gradient = -0.5 * problem.quadratic_forms(alpha)
+    return problem.weight_set.least_point(H / s**3, gradient / s**2, on_border), problem.inner.repair(alpha / s)
+
+
 def search_towards(point: WeightPoint, target: Vector, tol: float) -> WeightPoint | None:
     """A point on the way to ``target`` at which J is low enough; None if there is none."""
     direction = target - point.weights
