@@ -25,6 +25,7 @@ FLOOR = {
 }
 ORDER = [
     "kernels",
+    "images",
     "gram",
     "svm",
     "problems",
