@@ -11,6 +11,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from sklearn.utils import get_tags
 from multikernel import SVRGMKLRegressor
 from multikernel.cli.parser import UsageError, known_names
 from multikernel.cli.progress import ProgressBar
-from multikernel.cli.task import FAMILIES, CommandTask, begin, check_outputs, say
+from multikernel.cli.task import FAMILIES, CommandTask, begin, check_outputs, say, say_left_out
 from multikernel.compare import Comparison, compare
 from multikernel.compare.results import finite
 from multikernel.compare.stacks import make_scaler
@@ -35,6 +36,7 @@ from multikernel.gram import DenseStack, gram_stack, precomputed_stack
 from multikernel.inspection.results import kernel_table
 from multikernel.inspection.stability import weight_shares
 from multikernel.io.files import DataError, write_text
+from multikernel.io.image_folders import read_images
 from multikernel.io.models import load, read_manifest, save
 from multikernel.io.tables import Table, read_dataset, read_features, read_table, read_tables, read_test_kernels
 from multikernel.io.tables.dataset import known_labels
@@ -42,7 +44,7 @@ from multikernel.io.tables.formats import READERS
 from multikernel.io.tables.precomputed import self_similarities
 from multikernel.io.versions import all_versions
 from multikernel.metrics import kernel_metrics
-from multikernel.report import write_report
+from multikernel.report import Pictures, write_report
 
 
 def run_compare(options: argparse.Namespace) -> int:
@@ -75,10 +77,10 @@ def run_compare(options: argparse.Namespace) -> int:
             description=task.description,
             command=shlex.join(["multikernel", *options.command_line]),
         )
-    return _finish(comparison, options)
+    return _finish(comparison, options, Pictures(task.X, task.y) if task.images else None)
 
 
-def _finish(comparison: Comparison, options: argparse.Namespace) -> int:
+def _finish(comparison: Comparison, options: argparse.Namespace, pictures: Pictures | None = None) -> int:
     """Print and write what was found, if anything was."""
     anything = comparison.best() is not None
     if anything or not comparison.interrupted:
@@ -87,7 +89,7 @@ def _finish(comparison: Comparison, options: argparse.Namespace) -> int:
         for remark in comparison.remarks:
             say(options, f"remark: {remark}")
     if anything:
-        write_report(comparison, options.output)
+        write_report(comparison, options.output, pictures)
         if options.json:
             text = json.dumps(comparison.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
             write_text(options.json, text + "\n")
@@ -107,8 +109,10 @@ def _finish(comparison: Comparison, options: argparse.Namespace) -> int:
 
 def run_fit(options: argparse.Namespace) -> int:
     """Choose parameters, fit on all samples, write the model."""
+    if not (options.data or options.images):
+        raise UsageError("there is nothing to learn from: give --data FILE or --images FOLDER")
     method = _method(options)
-    task = begin(options)
+    task, cues = _described(begin(options), options)
     how = task.preparation
     with interruption() as check:
         choice = _tuned(method, task, options)
@@ -134,13 +138,25 @@ def run_fit(options: argparse.Namespace) -> int:
             warnings.filterwarnings("ignore", "columns of kernel", UserWarning)  # remarked on above
             model.fit(task.X, task.y)
         check()  # a fit that was interrupted returns what it has: not to be kept as a model
-    save(model, options.output, metadata=_metadata(method, task, options))
+    whole = model if cues is None else Pipeline([("cues", cues), ("model", model)])
+    save(whole, options.output, metadata=_metadata(method, task, options))
     # a square Gram stack of kernels knows k(x, x) of the training samples, an array does not
     known = precomputed_stack(task.X) if how.precomputed else task.X
     score = _success(model.predict(known), task.y, options.regression)
     say(options, f"{method.title} fitted on {len(task.y)} samples; on these, {score}")
     say(options, f"model: {options.output}")
     return 0
+
+
+def _described(task: CommandTask, options: argparse.Namespace) -> tuple[CommandTask, Any]:
+    """The task on descriptors in place of images, and their transformer, fitted; else as it is, and None."""
+    if not task.images:
+        return task, None
+    cues = make_scaler(task.preparation.scale)
+    with ProgressBar(options.quiet, "describing images"):
+        X = cues.fit_transform(task.X)
+    cues.set_params(**{f"{name}__memory": None for name, _ in cues.transformer_list})  # the folder is this machine's
+    return replace(task, X=X, preparation=replace(task.preparation, scale=None)), cues
 
 
 def _method(options: argparse.Namespace) -> Method:
@@ -176,19 +192,18 @@ def _tuned(method: Method, task: CommandTask, options: argparse.Namespace) -> Ch
 
 def _metadata(method: Method, task: CommandTask, options: argparse.Namespace) -> dict[str, Any]:
     """What the model file says beside the model, for people and for ``predict``."""
+    common = {"method": method.name, "data": task.name, "n_samples": len(task.y), "regression": options.regression}
     data = task.data
-    assert data is not None
+    if data is None:
+        return {**common, "images": True, "labels": task.classes}
     return {
-        "method": method.name,
-        "data": task.name,
+        **common,
         "target": data.target,
         "columns": data.feature_names,
         "kernel_names": task.kernel_names,
-        "n_samples": len(task.y),
         "id": options.id,
         "files": data.files,
         "n_matrices": data.X.shape[2] if data.is_precomputed else None,
-        "regression": options.regression,
     }
 
 
@@ -197,21 +212,45 @@ def run_predict(options: argparse.Namespace) -> int:
     check_outputs(options)
     metadata = read_manifest(options.model)["metadata"]
     model = load(options.model)
-    table = _read_new(options, metadata, outer=steps_of_model(model)[-1].missing == "mask")
-    X = _new_samples(model, metadata, table)
-    labels = model.predict(X)
-    ids = {options.id or metadata.get("id"): table.ids} if table.ids else {}
-    text = _csv({**ids, "prediction": labels, **_extra_columns(model, X, options)})
+    wanted = "images" if metadata.get("images") else "data"
+    if not getattr(options, wanted) or (options.data and options.images):
+        raise UsageError(f"the model was fitted with --{wanted}: give new samples in the same way, and no others")
+    X, ids, known = (_new_images if wanted == "images" else _new_rows)(options, model, metadata)
+    with ProgressBar(options.quiet, "predicting"):
+        labels = model.predict(X)
+    text = _csv({**ids, **_predictions(labels, metadata), **_extra_columns(model, X, options)})
     if options.output:
         write_text(options.output, text)
         say(options, f"predictions of {len(labels)} samples: {options.output}")
     else:
         sys.stdout.write(text)
-    target, regression = metadata.get("target"), bool(metadata.get("regression"))
-    known = known_labels(table, target, len(labels), regression=regression) if target else None
     if known is not None:
-        say(options, _success(labels[known[0]], known[1], regression))
+        say(options, _success(labels[known[0]], known[1], bool(metadata.get("regression"))))
     return 0
+
+
+def _new_rows(options: argparse.Namespace, model: Any, metadata: dict[str, Any]) -> tuple[Any, dict[Any, Any], Any]:
+    """New samples in files, columns that name them, and rows and labels of those with a known one."""
+    table = _read_new(options, metadata, outer=steps_of_model(model)[-1].missing == "mask")
+    X = _new_samples(model, metadata, table)
+    ids = {options.id or metadata.get("id"): table.ids} if table.ids else {}
+    target, regression = metadata.get("target"), bool(metadata.get("regression"))
+    return X, ids, known_labels(table, target, X.shape[0], regression=regression) if target else None
+
+
+def _new_images(options: argparse.Namespace, model: Any, metadata: dict[str, Any]) -> tuple[Any, dict[Any, Any], Any]:
+    """New images, their paths, and rows and classes of those with a known one."""
+    found = read_images(options.images, labelled=False)
+    say_left_out(options, found.left_out)
+    known = model.classes_.astype(str) if metadata.get("labels") is None else None
+    if known is None or found.y is None or not np.isin(found.y, known).all():
+        return found.paths, {"path": found.paths}, None
+    return found.paths, {"path": found.paths}, (np.arange(len(found.y)), found.y)
+
+
+def _predictions(labels: np.ndarray, metadata: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Columns of predictions: one, or one for each label of a table."""
+    return {"prediction": labels} if labels.ndim == 1 else dict(zip(metadata["labels"], labels.T))
 
 
 def steps_of_model(model: Any) -> list[Any]:

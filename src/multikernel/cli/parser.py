@@ -25,6 +25,8 @@ examples:
       a view a file, joined by the IDs of the samples
   multikernel compare --data kernels.npz --methods average,best --test-size 0.3
       precomputed kernels, an array of shape (F, n, n) or (n, n, F) beside the labels y
+  multikernel compare --images photographs/
+      a sub-folder for each class; seven kernels of colour, shape and texture
   multikernel fit --data flowers.csv --target species --method average --output flowers.mkl
   multikernel predict flowers.mkl --data new.csv --output predictions.csv
   multikernel info flowers.mkl
@@ -70,6 +72,7 @@ TWO_NAMES = _value(
     lambda names: len(names) == 2 and all(names),
     "the names of two arrays, such as train,test",
 )
+IMAGES = "images: a folder with a sub-folder for each class, or a table with a column path and labels"
 VIEW = _value(_imported("multikernel.io.tables:parse_view"))
 MEMORY = _value(_imported("multikernel.gram:parse_memory"))
 
@@ -83,7 +86,7 @@ def _flag(name: str, text: str) -> tuple[list[str], dict[str, Any]]:
     return _option(name, None, text, action="store_true")
 
 
-def _data(**settings: Any) -> tuple[Any, ...]:
+def _data() -> tuple[Any, ...]:
     """Options about the data."""
     files = ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file"
     view = "columns that belong together: names, positions, ranges a:b or patterns; repeat it for more views"
@@ -91,7 +94,8 @@ def _data(**settings: Any) -> tuple[Any, ...]:
     scale += "(default: standard for tables, none for arrays and for histogram kernels)"
     matrices = "the arrays, or this array, are kernels; usually detected from the shapes"
     return (
-        _option("-d --data", "FILE", files, action="append", **settings),
+        _option("-d --data", "FILE", files, action="append"),
+        _option("--images", "FOLDER", IMAGES),
         _option("--id", "COLUMN", "sample IDs, used to join files and repeated with predictions"),
         _option("-t --target", "NAME", "column or array with the labels"),
         _option("--view", "NAME=COLUMNS", view, action="append", default=[], type=VIEW),
@@ -99,19 +103,21 @@ def _data(**settings: Any) -> tuple[Any, ...]:
         _option("--scale", None, scale, choices=("standard", "robust", "none")),
         _option("--precomputed", "ARRAY", matrices, nargs="?", const=True),
         _flag("--distances", "the arrays are distances D: kernels are exp(-D / mean D)"),
+        _option("--cache", "FOLDER", "where descriptors of images are kept, to be read the next time"),
     )
 
 
 def _kernels() -> tuple[Any, ...]:
     """Options about the kernels."""
     bandwidths = "multiples of the mean distance between training samples (default: %(default)s)"
+    families = "families (default: %(default)s); for images flower17, caltech39, voc16 or phog (default: flower17)"
     steps = "put kernels on one scale: center, cosine, trace, variance, or several in order (default: none)"
     psd = "kernels that are not positive semi-definite: reject, drop the negative part, or ignore it (default: raise)"
     missing = (
         "samples with empty cells in all columns of a view: reject, or let their other views speak (default: raise)"
     )
     return (
-        _option("--kernels", "LIST", "families (default: %(default)s)", default="linear,polynomial,rbf"),
+        _option("--kernels", "LIST", families, default="linear,polynomial,rbf"),
         _option("--bandwidths", "LIST", bandwidths, type=NUMBERS, default="1"),
         _option("--normalize", "STEP[,STEP]", steps),
         _option("--psd", None, psd, choices=("raise", "clip", "ignore"), default="raise"),
@@ -175,7 +181,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         "fit one method to all samples of a file and write a model file: arrays and JSON, no code",
         "--data FILE --output MODEL",
         {
-            "data": _data(required=True),
+            "data": _data(),
             "kernels, one per view, family and bandwidth": _kernels(),
             "model": (
                 _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
@@ -193,7 +199,8 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         {
             "model and data": (
                 _option("model", "MODEL", "model file, from multikernel fit"),
-                _option("-d --data", "FILE", NEW_SAMPLES, action="append", required=True),
+                _option("-d --data", "FILE", NEW_SAMPLES, action="append"),
+                _option("--images", "FOLDER", "new images, in a folder or listed in a table"),
                 _option("--id", "COLUMN", "IDs to write with predictions (default: those used in fit, if present)"),
             ),
             "output": (

@@ -27,7 +27,7 @@ class ProgressBar(logging.Handler):
         self._shown = 0
         self._state = (what, 0, total)
         self._reached = ""
-        self._logger = logging.getLogger("multikernel.runtime.run")
+        self._logger = logging.getLogger("multikernel")
         self._over, self._drawing = threading.Event(), threading.Lock()
 
     def __enter__(self) -> ProgressBar:

@@ -16,7 +16,10 @@ from multikernel.cli.parser import UsageError, known_names
 from multikernel.compare.stacks import Preparation, make_scaler
 from multikernel.datasets import load_digits_quadrants
 from multikernel.gram.normalization import STEPS
+from multikernel.images.families import FAMILIES as VISUAL
+from multikernel.images.families import visual_kernels
 from multikernel.io.files import DataError
+from multikernel.io.image_folders import read_images
 from multikernel.io.tables import Dataset, read_dataset
 from multikernel.kernels import KernelFamily, kernel_grid
 from multikernel.kernels.family import NAMED_KERNELS
@@ -32,7 +35,7 @@ _SCALE_SAMPLES = 500
 
 @dataclass(frozen=True)
 class CommandTask:
-    """What to learn from: samples (n, d) or (n, n, F), labels, how kernels are made, and the files, if any."""
+    """What to learn from: samples (n, d) or (n, n, F), or images; labels, how kernels are made, the files."""
 
     name: str
     description: str
@@ -42,6 +45,12 @@ class CommandTask:
     grid: Mapping[str, list[float]] | None
     kernel_names: list[str] | None = None  # of precomputed kernels
     data: Dataset | None = None
+    classes: list[str] | None = None  # of a table of labels
+
+    @property
+    def images(self) -> bool:
+        """Whether X holds paths of images."""
+        return self.X.dtype.kind == "U"
 
 
 def say(options: argparse.Namespace, text: str) -> None:
@@ -59,7 +68,10 @@ def begin(options: argparse.Namespace) -> CommandTask:
         steps = [step.strip() for step in options.normalize.split(",")]  # a step may come twice
     check_outputs(options)
     prepared = {"psd": options.psd, "missing": options.missing, "normalize": steps, "memory": options.memory}
-    task = _read(options, prepared, grid) if options.data else _embedded(options, prepared, grid)
+    if options.images and options.data:
+        raise UsageError("--data and --images are given: samples come from one of them")
+    read = _images if options.images else _read if options.data else _embedded
+    task = read(options, prepared, grid)
     say(options, f"{task.name}: {task.description}")
     for remark in [] if options.quiet else _scale_remarks(task):
         say(options, f"remark: {remark}")
@@ -110,6 +122,31 @@ def _read(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> C
     return CommandTask(name, description, data.X, data.y, Preparation(kernels, scale, **prepared), grid, data=data)
 
 
+def _images(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> CommandTask:
+    """The task in a folder or list of images."""
+    chosen = getattr(options, "given", ())
+    for option in ("id", "view", "drop", "scale", "precomputed", "distances", "split", "bandwidths", "regression"):
+        if option in chosen or (option != "bandwidths" and getattr(options, option, None)):
+            raise UsageError(f"--{option} is for tables of numbers, and not for --images")
+    family = options.kernels if "kernels" in chosen else "flower17"
+    known_names(family, list(VISUAL), "family of kernels on images")
+    found = read_images(options.images, options.target)
+    say_left_out(options, found.left_out)
+    cues, kernels = visual_kernels(family, random_state=options.seed, n_jobs=-1, memory=options.cache)
+    name, _, description = found.describe().partition(": ")
+    description += f", {len(kernels)} kernels ({family}) on {len(cues.transformer_list)} cues"
+    assert found.y is not None
+    preparation = Preparation(kernels, cues, **prepared)
+    return CommandTask(name, description, found.paths, found.y, preparation, grid, classes=found.labels or None)
+
+
+def say_left_out(options: argparse.Namespace, files: list[str]) -> None:
+    """Name the files that are no images."""
+    if files:
+        shown = "; ".join(files[:5]) + (" …" if len(files) > 5 else "")
+        say(options, f"remark: {len(files)} file{'s' * (len(files) > 1)} left out: {shown}")
+
+
 def _embedded(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> CommandTask:
     """The digits; options that only make sense with a file are refused."""
     needy = ("id", "target", "view", "drop", "scale", "precomputed", "distances", "split")
@@ -129,6 +166,7 @@ def _embedded(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) 
 def check_outputs(options: argparse.Namespace) -> None:
     """Refuse, before any work, files that could not be written or that would replace another of the command."""
     taken = [("--data", path) for path in getattr(options, "data", None) or ()]
+    taken += [("--images", path) for path in [getattr(options, "images", None)] if path]
     taken += [(name.upper(), vars(options)[name]) for name in ("model", "file") if vars(options).get(name)]
     for option in ("output", "json", "weights"):
         path = getattr(options, option, None)
@@ -161,7 +199,7 @@ def _same_file(first: str, second: str) -> bool:
 
 def _scale_remarks(task: CommandTask) -> list[str]:
     """What to say about columns, or kernels, that differ so much in size that the large ones are all that counts."""
-    if task.data is not None and task.data.distances:  # exp(-D / mean D): all of one size
+    if task.images or (task.data is not None and task.data.distances):  # exp(-D / mean D): all of one size
         return []
     rows = np.unique(np.linspace(0, len(task.y) - 1, _SCALE_SAMPLES).astype(int))
     remarks = []

@@ -53,7 +53,7 @@ def compare(
     class_weight: Any = None,
     max_time: float | None = None,
     memory: Any = None,
-    scale: str | None = None,
+    scale: Any = None,
     psd: str = "raise",
     missing: str = "raise",
     progress: Progress | None = None,
@@ -105,8 +105,9 @@ def compare(
         Seconds for each fit.
     memory : int or str, optional
         Budget for the kernels of a split, in bytes or as "2GB".
-    scale : {"standard", "robust"} or None
-        Scaling of the columns of X, learnt on the training samples of each split.
+    scale : {"standard", "robust"}, transformer or None
+        Scaling of the columns of X, or what makes columns of X, such as the cues of
+        :func:`~multikernel.images.visual_kernels`; learnt on the training samples of each split.
     psd : {"raise", "clip", "ignore"}
         What to do about a kernel that is not positive semi-definite.
     missing : {"raise", "mask"}
@@ -230,7 +231,7 @@ class Contest:
         found.n_test.append(len(test))
         inner = inner_folds(y[train], self.inner_cv, self.random_state)
         trial = Trial(
-            training, testing, y[train], y[test], inner, np.unique(y), METRICS[found.scoring], metrics=METRICS
+            training, testing, y[train], y[test], inner, np.unique(y), METRICS[found.scoring], METRICS, test
         )
         self._add_baseline(y[train], y[test])
         label = f"split {number + 1}/{found.n_splits}"

@@ -86,6 +86,8 @@ class MethodResult(Scored):
         Why the method does not apply to these kernels, if it does not: that is no failure.
     metrics : dict of str to list of float
         All scores by name: ``accuracy``, ``balanced_accuracy``, ``roc_auc``.
+    mistakes : list of pairs of int
+        Test samples that are predicted wrong, by their row, and the class that each was taken for.
     """
 
     name: str
@@ -104,6 +106,7 @@ class MethodResult(Scored):
     left_out: str | None = None
     objectives: list[float] = field(default_factory=list)
     metrics: dict[str, list[float]] = field(default_factory=dict)
+    mistakes: list[list[int]] = field(default_factory=list)
 
     @property
     def mean_weights(self) -> list[float]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import clone
 
 from multikernel.estimators.inputs import filled, refuse_lonely
 from multikernel.gram import DenseStack, GramStack, family_stack, gram_stack, precomputed_stack
@@ -16,10 +17,12 @@ from multikernel.gram.normalization import Normalization, Steps
 from multikernel.kernels import KernelFamily
 
 
-def make_scaler(scale: str | None) -> Any:
-    """A transformer of columns, unfitted; None for none."""
+def make_scaler(scale: Any) -> Any:
+    """A transformer of columns, or of what becomes columns, unfitted; None for none."""
     from sklearn.preprocessing import RobustScaler, StandardScaler
 
+    if hasattr(scale, "transform"):
+        return clone(scale)
     return None if scale is None else {"standard": StandardScaler, "robust": RobustScaler}[scale]()
 
 
@@ -28,7 +31,7 @@ class Preparation:
     """How Gram stacks are made of samples; parameters as in `~multikernel.compare.compare`."""
 
     kernels: Any
-    scale: str | None = None
+    scale: Any = None
     psd: str = "raise"
     missing: str = "raise"
     normalize: Steps = None
@@ -106,7 +109,8 @@ class Preparation:
 
     def __str__(self) -> str:
         """The end of a sentence: how columns were scaled and kernels normalised, if they were."""
-        text = f"; columns scaled ({self.scale}) with training statistics" if self.scale else ""
+        scaled = f"; columns scaled ({self.scale}) with training statistics"
+        text = scaled if isinstance(self.scale, str) else ""
         text += "; missing views masked" if self.missing == "mask" else ""
         if not self.normalize:
             return text

@@ -74,6 +74,7 @@ class Trial:
     classes: np.ndarray
     score: Score = accuracy
     metrics: Mapping[str, Score] = field(default_factory=dict)
+    rows: np.ndarray | None = None  # of the test samples, among all
     by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)  # by the candidates' text
     models: dict[str, Any] = field(default_factory=dict, init=False)  # fitted, by method
 
@@ -104,9 +105,11 @@ class Trial:
         start = time.perf_counter()
         model, peak = peak_memory(lambda: model.fit(self.training, self.y_train))
         seconds = time.perf_counter() - start
-        confusion = None  # of tables of labels
+        confusion, wrong = None, []  # of tables of labels
         if self.y_test.ndim == 1:
-            confusion = confusion_matrix(self.y_test, model.predict(self.testing), labels=self.classes)
+            predicted = model.predict(self.testing)
+            confusion = confusion_matrix(self.y_test, predicted, labels=self.classes)
+            wrong = self._mistakes(predicted)
         judged = self._judge(model, self.testing)
         step()
         # stored together, so that a split that fails or is interrupted leaves no half entry
@@ -121,8 +124,16 @@ class Trial:
         if confusion is not None:
             before = result.confusion or np.zeros_like(confusion)
             result.confusion = (np.asarray(before) + confusion).tolist()
+            result.mistakes += wrong
         result.history = result.history or convergence(model)
         self.models[method.name] = model
+
+    def _mistakes(self, predicted: np.ndarray) -> list[list[int]]:
+        """Samples that are predicted wrong, each with the class that it was taken for."""
+        if self.rows is None:
+            return []
+        wrong = np.flatnonzero(predicted != self.y_test)
+        return np.stack([self.rows[wrong], np.searchsorted(self.classes, predicted[wrong])], axis=1).tolist()
 
     def _judge(self, model: BaseEstimator, testing: Any) -> tuple[float, dict[str, float]]:
         """The score, and the other ones."""

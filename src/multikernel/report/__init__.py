@@ -1,5 +1,6 @@
 """The report of a comparison: one HTML page that needs nothing but itself."""
 
 from multikernel.report.page import render, write_report
+from multikernel.report.pictures import Pictures
 
-__all__ = ["render", "write_report"]
+__all__ = ["Pictures", "render", "write_report"]

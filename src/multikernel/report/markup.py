@@ -9,7 +9,7 @@ from typing import Any
 
 from multikernel import __version__
 
-_EMPTY = frozenset({"meta", "link", "line", "circle", "rect", "path", "polyline", "br"})
+_EMPTY = frozenset({"meta", "link", "line", "circle", "rect", "path", "polyline", "br", "img"})
 # nothing may be fetched: styles are inline, and the only script is data that is not run
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -35,7 +35,7 @@ def el(tag: str, *children: Any, **attributes: Any) -> Html:
         if value is not None
     )
     if tag in _EMPTY and not children:
-        return Html(f"<{tag}{written}/>" if tag not in ("meta", "link", "br") else f"<{tag}{written}>")
+        return Html(f"<{tag}{written}/>" if tag not in ("meta", "link", "br", "img") else f"<{tag}{written}>")
     return Html(f"<{tag}{written}>{join(*children)}</{tag}>")
 
 

@@ -21,6 +21,7 @@ from multikernel.compare.table import (
 from multikernel.io.files import write_text
 from multikernel.report import figures
 from multikernel.report.markup import Html, el, header, repeat, section, sentence, table, whole_page
+from multikernel.report.pictures import Pictures, confused_section, examples_section
 
 _HEADS = {
     "method": ("Method", None),
@@ -35,12 +36,13 @@ _HEADS = {
 }
 
 
-def render(comparison: Comparison) -> str:
-    """The whole page as text."""
+def render(comparison: Comparison, pictures: Pictures | None = None) -> str:
+    """The whole page as text, with pictures of the samples if they are images."""
     started = comparison.started.replace("T", " ")
     sections = [
         _interrupted(comparison),
         _results(comparison),
+        pictures and examples_section(comparison, pictures),
         figures.accuracy_figure(comparison),
         figures.weights_figure(comparison),
         figures.convergence_figure(comparison),
@@ -48,6 +50,7 @@ def render(comparison: Comparison) -> str:
         _kernel_metrics(comparison),
         _importance(comparison),
         figures.confusion_figures(comparison),
+        pictures and confused_section(comparison, pictures),
         _notes(comparison),
         repeat(
             comparison.command,
@@ -61,9 +64,9 @@ def render(comparison: Comparison) -> str:
     return whole_page(f"{comparison.data} – multikernel comparison", _header(comparison), el("main", sections), data)
 
 
-def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> None:
+def write_report(comparison: Comparison, path: str | os.PathLike[str], pictures: Pictures | None = None) -> None:
     """Write the page, atomically."""
-    write_text(path, render(comparison))
+    write_text(path, render(comparison, pictures))
 
 
 def _header(comparison: Comparison) -> Html:

@@ -1,0 +1,129 @@
+"""The command line on folders and lists of images."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("skimage")
+Image = pytest.importorskip("PIL.Image")
+
+FAST = ("--kernels", "phog", "--methods", "average,mkl-p2", "-C", "1", "--inner-cv", "2", "--cv", "2")
+
+
+def stripes(kind, seed, side=32):
+    """Bars of one of three directions, at random places, in any colour."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:side, :side] + rng.integers(0, 12, (2, 1, 1))
+    along = (columns, rows, rows + columns)[kind]
+    light, dark = rng.random((2, 3)) * [[0.4], [0.4]] + [[0.6], [0.0]]
+    return Image.fromarray((np.where((along // 4 % 2)[..., None], light, dark) * 255).astype(np.uint8))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three classes of eight images, and files that are no images."""
+    for kind, name in enumerate(("down", "across", "slanted")):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for k in range(8):
+            stripes(kind, 10 * kind + k).save(tmp_path / "photos" / name / f"{k}.png")
+    (tmp_path / "photos" / "down" / "notes.txt").write_text("not an image")
+    (tmp_path / "photos" / "across" / "cut.png").write_bytes((tmp_path / "photos/across/0.png").read_bytes()[:60])
+    (tmp_path / "photos" / "readme.md").write_text("neither")
+    (tmp_path / "photos" / ".hidden").mkdir()
+    return tmp_path / "photos"
+
+
+def test_compare_shows_images_of_each_class_and_names_files_that_are_none(run, folder, tmp_path):
+    code, out, err = run("compare", "--images", folder, *FAST, "--json", "all.json", "--cache", "kept")
+    assert code == 0, err
+    assert "photos: 24 images, 3 classes, 4 kernels (phog) on 1 cues" in err
+    assert "3 files left out" in err
+    assert all(name in err for name in ("notes.txt", "cut.png", "readme.md"))
+    assert "Average kernel SVM" in out
+    found = json.loads((tmp_path / "all.json").read_text())
+    assert found["classes"] == ["across", "down", "slanted"]
+    assert found["kernel_names"][0] == "phog 1x1"
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("data:image/jpeg;base64,") >= 3 * 6
+    assert (tmp_path / "kept").is_dir()
+    wrong = sum(len(method["mistakes"]) for method in found["methods"])
+    right = sum(row[k] for method in found["methods"] for k, row in enumerate(method["confusion"]))
+    assert wrong + right == 2 * 24
+
+
+def test_images_that_are_confused_are_shown(tmp_path):
+    """A class that looks like another: the page shows which images, and what they were taken for."""
+    from multikernel.compare.results import Comparison, MethodResult
+    from multikernel.report import Pictures, render
+
+    for k in range(4):
+        stripes(0, k).save(tmp_path / f"{k}.png")
+    paths, y = np.array([str(tmp_path / f"{k}.png") for k in range(4)]), np.array(["a", "a", "b", "b"])
+    best = MethodResult("average", "Average", scores=[0.5], confusion=[[1, 1], [1, 1]], mistakes=[[1, 1], [3, 0]])
+    best.weights, best.fit_seconds, best.parameters = [[1.0]], [0.1], [{}]
+    comparison = Comparison("toy", ["a", "b"], ["k"], "", 1, n_train=[4], n_test=[4], methods=[best])
+    page = render(comparison, Pictures(paths, y))
+    section = page[page.index("Most confused") :]
+    assert section.index("a taken for b") < section.index("1.png") < section.index("b taken for a")
+    assert "Most confused" not in render(comparison)
+
+
+def test_fit_and_predict_on_folders(run, folder, tmp_path):
+    code, _, err = run("fit", "--images", folder, "--kernels", "phog", "-C", 1, "--output", "model.mkl")
+    assert code == 0, err
+    assert "fitted on 24 samples; on these, accuracy 100.0 %" in err
+    code, out, err = run("predict", "model.mkl", "--images", folder)
+    assert code == 0
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [row["path"].split("/")[-2] for row in rows] == [row["prediction"] for row in rows]
+    assert "accuracy 100.0 % (24 of 24 samples)" in err
+    new = tmp_path / "new"
+    new.mkdir()
+    stripes(1, 99).save(new / "x.png")
+    (new / "y.png").write_text("none")
+    code, out, err = run("predict", "model.mkl", "--images", new)
+    assert out.splitlines()[1].endswith("x.png,across")
+    assert "y.png is not an image" in err
+    assert "accuracy" not in err
+
+
+def test_a_list_of_paths_and_classes(run, folder, tmp_path):
+    lines = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in sorted(folder.glob("*/[0-9].png"))]
+    (tmp_path / "list.csv").write_text("\n".join(["path,species", *lines]) + "\n")
+    code, _, err = run(
+        "fit", "--images", "list.csv", "--target", "species", "--kernels", "phog", "-C", 1, "-o", "m.mkl"
+    )
+    assert code == 0, err
+    assert "list.csv: 24 images, 3 classes" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--images", "absent"], "no file absent"),
+        (["compare", "--images", "photos/down"], "no files in sub-folders"),
+        (["compare", "--images", "one"], "images of one class, 'down'"),
+        (["compare", "--images", "photos", "--data", "x.csv"], "samples come from one of them"),
+        (["compare", "--images", "photos", "--kernels", "rbf"], "no family of kernels on images 'rbf'"),
+        (["compare", "--images", "photos", "--view", "a=b"], "--view is for tables"),
+        (["compare", "--images", "broken.csv"], "no column of paths"),
+        (["compare", "--images", "unlabelled.csv"], "no column of labels"),
+        (["fit", "--output", "m.mkl"], "nothing to learn from"),
+    ],
+)
+def test_what_cannot_be_read_is_said(run, folder, tmp_path, arguments, message):
+    (tmp_path / "one" / "down").mkdir(parents=True)
+    stripes(0, 0).save(tmp_path / "one" / "down" / "0.png")
+    (tmp_path / "broken.csv").write_text("x,y\n1,a\n2,b\n")
+    (tmp_path / "unlabelled.csv").write_text("path,x\nphotos/down/0.png,0.5\nphotos/down/1.png,0.7\n")
+    code, _, err = run(*arguments)
+    assert code in (1, 2)
+    assert message in err
+
+
+def test_a_model_of_images_wants_images(run, folder):
+    assert run("fit", "--images", folder, "--kernels", "phog", "-C", 1, "--output", "model.mkl")[0] == 0
+    code, _, err = run("predict", "model.mkl", "--data", "x.csv")
+    assert (code, "--images" in err) == (2, True)
