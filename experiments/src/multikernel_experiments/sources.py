@@ -145,6 +145,7 @@ SOURCES: dict[str, Source] = {
 NOT_FETCHED = {
     "flower17_dist.npz": "computed from the images of the Oxford flowers: D_triu (7, n (n − 1) / 2) upper triangles "
     "of χ² distances, names, y, and trn1, val1, tst1 … 3",
+    "flower17_images.zip": "the photographs themselves, class/image_0001.jpg, their longest side 192 pixels",
     "flower17_views.npz": "histograms of the same images, each (n, cells, words), with y and the same splits",
     "caltech102_views.npz": "histograms of 30 images of each class of Caltech-101, each (n, cells, words), gist "
     "(n, 512), y, and trn1, tst1 … 3",

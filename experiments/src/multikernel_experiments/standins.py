@@ -152,7 +152,16 @@ def _flower_dist(size: int) -> dict[str, NDArray]:
     upper = [((view[rows] - view[columns]) ** 2).sum(axis=1) for view in views]
     sizes = {"trn": size, "val": size // 2, "tst": size}
     names = np.array([f"view {k}" for k in range(len(views))])
-    return {"D_triu": np.array(upper, np.float32), "names": names, "y": y, **_parts(y, sizes)}
+    files = np.array([f"image_{k:04d}.jpg" for k in range(len(y))])
+    return {"D_triu": np.array(upper, np.float32), "names": names, "y": y, "image": files, **_parts(y, sizes)}
+
+
+def _flower_images(size: int) -> dict[str, NDArray]:
+    images, y = _digits(3 * size)
+    return {
+        f"{label}/image_{k:04d}.jpg": np.kron(image, np.ones((4, 4)))
+        for k, (image, label) in enumerate(zip(images, y))
+    }
 
 
 def _flower_views(size: int) -> dict[str, NDArray]:
@@ -269,6 +278,7 @@ def _uci(size: int) -> dict[str, NDArray]:
 
 MAKERS: dict[str, Callable[[int], dict[str, Any]]] = {
     "flower17_dist.npz": _flower_dist,
+    "flower17_images.zip": _flower_images,
     "flower17_views.npz": _flower_views,
     "caltech102_views.npz": _caltech,
     "voc07_views.npz": _voc,
