@@ -9,6 +9,7 @@ ORDER = (
     "multi_omics.py",
     "flights.py",
     "image_descriptors.py",
+    "photographs.py",
     "choosing_t.py",
     "regression.py",
     "many_labels.py",

@@ -170,8 +170,9 @@ def test_what_holds_no_images_is_refused(X, message):
         PHOG().transform(X)
 
 
-def test_processes_change_nothing_and_the_seed_does(images):
+def test_processes_change_nothing_and_the_seed_does(images, monkeypatch):
     paths, _ = images
+    monkeypatch.setattr(module, "BATCH", 4)
 
     def words(**settings):
         return VisualWords(patches="hsv", n_words=12, random_state=0).set_params(**settings).fit_transform(paths)

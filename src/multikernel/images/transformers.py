@@ -23,7 +23,7 @@ from multikernel.images.reading import ImageError, as_sources, read_image, refus
 from multikernel.io.files import near_matches
 from multikernel.kernels.base import parameters
 
-BATCH = 16  # images that a process is given at once
+BATCH, FEW = 16, 4  # images that a process is given at once; batches that one process does alone
 WORD_IMAGES = 400  # images that words are learnt from, at most
 LOGGER = logging.getLogger("multikernel.images")
 Describe = Callable[[NDArray], NDArray]
@@ -105,7 +105,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         memory.verbose = 0
         key = "" if memory.location is None else joblib.hash([__version__, self.size, describe])
         batches = [sources[k : k + BATCH] for k in range(0, len(sources), BATCH)]
-        runs = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")(
+        n_jobs = self.n_jobs if len(batches) > FEW else 1  # processes take seconds to start
+        runs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
             joblib.delayed(_describe_batch)(batch, self.size, describe, memory, key) for batch in batches
         )
         rows: list[Any] = []

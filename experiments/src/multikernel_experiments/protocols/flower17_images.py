@@ -26,14 +26,15 @@ def photographs(archives: a.Archives, names: NDArray) -> list[Any]:
 
 
 def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
-    given = flower17.task(archives, setting, split, quick)
     if setting == GIVEN:
-        return given
+        return flower17.task(archives, setting, split, quick)
     archive = archives.load(flower17.FILE)
+    y = archive["y"]
     train, val, test = (archive[f"{part}{split + 1}"].astype(int) for part in ("trn", "val", "tst"))
     both = np.concatenate([train, val])
     training, testing = archives.once(f"{IMAGES} {split}", lambda: _stacks(archives, archive["image"], both, test))
-    return Task(training, testing, given.y_train, given.y_test, given.folds)
+    fold = np.arange(len(train)), np.arange(len(train), len(both))
+    return Task(training, testing, y[both], y[test], [fold])
 
 
 def _stacks(archives: a.Archives, names: NDArray, train: NDArray, test: NDArray) -> tuple[Any, Any]:
