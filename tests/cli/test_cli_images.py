@@ -127,3 +127,34 @@ def test_a_model_of_images_wants_images(run, folder):
     assert run("fit", "--images", folder, "--kernels", "phog", "-C", 1, "--output", "model.mkl")[0] == 0
     code, _, err = run("predict", "model.mkl", "--data", "x.csv")
     assert (code, "--images" in err) == (2, True)
+
+
+def test_tables_of_labels_are_compared_by_methods_that_take_them(run, folder, tmp_path):
+    """Bars have a direction and a size: two labels, neither or both of which may hold."""
+    lines = []
+    for k in range(24):
+        image = np.asarray(stripes(k % 2, k))
+        Image.fromarray(image if k % 3 else image[:16, :16]).resize((32, 32)).save(tmp_path / f"{k}.png")
+        lines.append((f"{k}.png", k % 2, int(k % 3 == 0)))
+    rows = [f"{path},{across},{coarse}" for path, across, coarse in lines]
+    (tmp_path / "flags.csv").write_text("\n".join(["image,across,coarse", *rows]) + "\n")
+    words = [";".join(name for name, on in zip(("across", "coarse"), row[1:]) if on) for row in lines]
+    (tmp_path / "words.csv").write_text(
+        "\n".join(["path,label", *(f"{r[0]},{w}" for r, w in zip(lines, words))]) + "\n"
+    )
+    for file in ("flags.csv", "words.csv"):
+        how = ("--kernels", "phog", "--methods", "average,ml-mkl-sum", "-C", 1, "--inner-cv", 2, "--cv", 2)
+        code, out, err = run("compare", "--images", file, *how, "--json", "all.json")
+        assert code == 0, err
+        assert "24 images, 2 labels" in err
+        found = json.loads((tmp_path / "all.json").read_text())
+        assert found["classes"] == ["across", "coarse"]
+        average, several = found["methods"]
+        assert "table of labels" in average["left_out"]
+        assert np.mean(several["scores"]) > found["baseline"]["scores"][0]
+    code, _, err = run(
+        "fit", "--images", "flags.csv", "--kernels", "phog", "--method", "ml-mkl-sum", "-C", 1, "-o", "m.mkl"
+    )
+    assert code == 0, err
+    code, out, _ = run("predict", "m.mkl", "--images", "flags.csv")
+    assert out.splitlines()[0] == "path,across,coarse"

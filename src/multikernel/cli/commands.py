@@ -68,6 +68,7 @@ def run_compare(options: argparse.Namespace) -> int:
             single_kernels=not options.no_single,
             importance=not options.no_importance,
             kernel_names=task.kernel_names,
+            label_names=task.classes,
             random_state=options.seed,
             scale=how.scale,
             normalize=how.normalize,
@@ -264,7 +265,7 @@ def _success(predicted: np.ndarray, y: np.ndarray, regression: bool) -> str:
         error = np.sqrt(np.mean((predicted - y) ** 2))
         return f"R² {r2_score(y, predicted):.3f}, root mean square error {error:.4g}"
     right = int(np.sum(predicted.astype(str) == y.astype(str)))
-    return f"accuracy {100 * right / len(y):.1f} % ({right} of {len(y)} samples)"
+    return f"accuracy {100 * right / y.size:.1f} % ({right} of {y.size} {'samples' if y.ndim == 1 else 'labels'})"
 
 
 def _read_new(options: argparse.Namespace, metadata: dict[str, Any], outer: bool) -> Table:

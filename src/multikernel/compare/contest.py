@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.utils import get_tags
 
 from multikernel.compare.importance import PooledParts, views_of
 from multikernel.compare.results import Comparison, KernelResult, MethodResult
@@ -47,6 +48,7 @@ def compare(
     single_kernels: bool = True,
     importance: bool = True,
     kernel_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
     random_state: int = 0,
     normalize: Steps = None,
     scoring: str = "accuracy",
@@ -72,7 +74,7 @@ def compare(
     Parameters
     ----------
     X : array of shape (n, d), or (n, n, F) with ``kernels="precomputed"``
-    y : array of shape (n,)
+    y : array of shape (n,), or of 0 and 1, shape (n, L): a table of labels, for methods that learn several at once
     kernels : list of Kernel, or "precomputed"
     methods : sequence of str, optional
         Names of registered methods; all of them by default.
@@ -91,6 +93,8 @@ def compare(
         test samples, pooled over the splits, have a view in random order.
     kernel_names : sequence of str, optional
         Names of precomputed kernels.
+    label_names : sequence of str, optional
+        Names of the columns of a table of labels.
     random_state : int
         Seed of the splits.
     normalize : str, list, dict or None
@@ -137,6 +141,7 @@ def compare(
     y = np.asarray(y)
     splits = list(_splits(y, cv, test_size, random_state))
     smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
+    classes = np.unique(y) if y.ndim == 1 else label_names or range(y.shape[1])
     precomputed = isinstance(kernels, str) and kernels == "precomputed"
     preparation = Preparation(kernels if precomputed else as_kernels(kernels), scale, psd, missing, normalize, memory)
     X = preparation.checked(X, kernel_names)
@@ -147,7 +152,7 @@ def compare(
         preparation,
         splits,
         methods=[ready[name] for name in (methods or ready)],
-        single=ready["average"],
+        single=ready["average" if y.ndim == 1 else "ml-mkl-sum"],
         # a class with fewer training samples than folds could be missing from one of them
         inner_cv=int(min(inner_cv, smallest)),
         random_state=random_state,
@@ -155,7 +160,7 @@ def compare(
         views=views_of(preparation.kernels, names) if importance else {},
         found=Comparison(
             data=data,
-            classes=[str(label) for label in np.unique(y)],
+            classes=[str(label) for label in classes],
             kernel_names=names,
             protocol="",
             n_splits=len(splits),
@@ -170,6 +175,10 @@ def compare(
     )
     found = contest.found
     found.methods = [MethodResult(method.name, method.title) for method in contest.methods]
+    if y.ndim > 1:
+        for method, result in zip(contest.methods, found.methods):
+            if not get_tags(method.make("precomputed")).classifier_tags.multi_label:
+                result.left_out = "learns one label for each sample, and not a table of labels"
     by = "" if scoring == "accuracy" else f" of {HEADS[scoring]}"
     found.protocol = (
         f"{_how(splits, cv, test_size)}; parameters by {contest.inner_cv}-fold validation{by} inside the training "
@@ -256,9 +265,13 @@ class Contest:
     def _add_baseline(self, y_train: np.ndarray, y_test: np.ndarray) -> None:
         """Scores of the most frequent class as the prediction for everything."""
         assert self.found.baseline is not None
-        classes, counts = np.unique(y_train, return_counts=True)
-        share = float(np.mean(y_test == classes[counts.argmax()]))
-        metrics = {"accuracy": share, "balanced_accuracy": (share > 0.0) / len(np.unique(y_test)), "roc_auc": 0.5}
+        if y_train.ndim > 1:  # the more frequent value of each label
+            share, balanced = float(np.mean(y_test == (y_train.mean(axis=0) > 0.5))), 0.5
+        else:
+            classes, counts = np.unique(y_train, return_counts=True)
+            share = float(np.mean(y_test == classes[counts.argmax()]))
+            balanced = (share > 0.0) / len(np.unique(y_test))
+        metrics = {"accuracy": share, "balanced_accuracy": balanced, "roc_auc": 0.5}
         self.found.baseline.add(metrics[self.found.scoring], metrics)
 
     def _step(self, what: str) -> None:
@@ -290,7 +303,7 @@ class Contest:
 def _remarks(found: Comparison, y: np.ndarray, weighted: bool) -> Iterator[str]:
     """What to know before reading the scores."""
     classes, counts = np.unique(y, return_counts=True)
-    if not weighted and found.scoring == "accuracy" and counts.max() >= UNBALANCED * counts.min():
+    if not weighted and y.ndim == 1 and found.scoring == "accuracy" and counts.max() >= UNBALANCED * counts.min():
         yield (
             f"classes are unbalanced: {counts.max()} of {len(y)} samples belong to class "
             f"{str(classes[counts.argmax()])!r}, {counts.min()} to {str(classes[counts.argmin()])!r}. Accuracy "
@@ -315,6 +328,11 @@ def _how(splits: list[Split], cv: int | Sequence[Split], test_size: float | None
 
 def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, random_state: int) -> Iterator[Split]:
     """Stratified folds, one stratified split, or splits as given; refuses classes too small for them."""
+    if y.ndim > 1:
+        seed: dict[str, Any] = {"random_state": random_state}
+        whole: Any = KFold(cv, shuffle=True, **seed) if isinstance(cv, int) and test_size is None else None
+        yield from (whole or ShuffleSplit(1, test_size=test_size, **seed)).split(y) if isinstance(cv, int) else cv
+        return
     classes, counts = np.unique(y, return_counts=True)
     rarest, least = str(classes[counts.argmin()]), counts.min()
     if len(classes) < 2:

@@ -25,8 +25,16 @@ def accuracy(model: Any, stack: Any, y: np.ndarray) -> float:
 
 
 def balanced_accuracy(model: Any, stack: Any, y: np.ndarray) -> float:
-    """Mean over the classes of the share of their samples that is predicted; a constant gets 1 / classes."""
-    return float(recall_score(y, model.predict(stack), labels=np.unique(y), average="macro", zero_division=0.0))
+    """Mean over the classes of the share of their samples that is predicted; a constant gets 1 / classes.
+
+    Of a table of labels: the mean over the labels.
+    """
+    predicted = model.predict(stack)
+    if y.ndim > 1:
+        return float(
+            np.mean([recall_score(*pair, average="macro", zero_division=0.0) for pair in zip(y.T, predicted.T)])
+        )
+    return float(recall_score(y, predicted, labels=np.unique(y), average="macro", zero_division=0.0))
 
 
 def roc_auc(model: Any, stack: Any, y: np.ndarray) -> float:
@@ -37,7 +45,7 @@ def roc_auc(model: Any, stack: Any, y: np.ndarray) -> float:
     if not hasattr(model, "decision_function"):
         return float("nan")
     scores = np.asarray(model.decision_function(stack))
-    members = y[:, None] == (model.classes_ if scores.ndim > 1 else model.classes_[1:])
+    members = y > 0 if y.ndim > 1 else y[:, None] == (model.classes_ if scores.ndim > 1 else model.classes_[1:])
     if not (members.any(axis=0) & ~members.all(axis=0)).all():
         return float("nan")
     return float(roc_auc_score(members, scores.reshape(members.shape)))
@@ -72,8 +80,8 @@ def candidates(method: Method, grid: Mapping[str, Sequence[Any]] | None = None) 
 
 
 def inner_folds(y: np.ndarray, n_folds: int, random_state: int, *, regression: bool = False) -> list[Split]:
-    """Stratified folds, as many as the rarest class allows; none if it has one sample. Plain folds for regression."""
-    if regression:
+    """Stratified folds, as many as the rarest class allows; none if it has one sample. Else plain ones."""
+    if regression or y.ndim > 1:
         return list(KFold(min(n_folds, len(y)), shuffle=True, random_state=random_state).split(y))
     n_folds = int(min(n_folds, np.unique(y, return_counts=True)[1].min()))
     if n_folds < 2:

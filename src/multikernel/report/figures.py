@@ -143,7 +143,7 @@ def kernels_figure(comparison: Comparison) -> Html | None:
 def confusion_figures(comparison: Comparison) -> Html | None:
     """The best method's confusion matrix, and the others' folded away."""
     best = comparison.best()
-    if best is None:
+    if best is None or not best.confusion:
         return None
     others = [method for method in comparison.methods if method.scores and method is not best]
     folded = [el("details", el("summary", method.title), _confusion(comparison, method)) for method in others]
