@@ -38,7 +38,7 @@ def folder(tmp_path):
 def test_compare_shows_images_of_each_class_and_names_files_that_are_none(run, folder, tmp_path):
     code, out, err = run("compare", "--images", folder, *FAST, "--json", "all.json", "--cache", "kept")
     assert code == 0, err
-    assert "photos: 24 images, 3 classes, 4 kernels (phog) on 1 cues" in err
+    assert "photos: 24 images, 3 classes, 4 kernels (phog) on 1 cue" in err
     assert "3 files left out" in err
     assert all(name in err for name in ("notes.txt", "cut.png", "readme.md"))
     assert "Average kernel SVM" in out

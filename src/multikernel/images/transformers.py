@@ -338,7 +338,7 @@ class LocalBinaryPatterns(ImageTransformer):
         return partial(_lbp, radius=self.radius, grid=self.grid)
 
 
-def _colors(image: NDArray, space: str, bins: tuple[int, int, int], grid: int) -> NDArray:
+def _colors(image: NDArray, space: str, bins: tuple[int, ...], grid: int) -> NDArray:
     from skimage.color import rgb2hsv
 
     values = rgb2hsv(image) if space == "hsv" else image

@@ -32,7 +32,7 @@ class ImageSet:
 
     def describe(self) -> str:
         """One line for people: images, classes or labels."""
-        what = f"{len(self.labels)} labels" if self.labels else f"{len(np.unique(self.y))} classes"
+        what = f"{len(self.labels)} labels" if self.labels else f"{len(np.unique(np.asarray(self.y)))} classes"
         return f"{self.name}: {len(self.paths)} images, {what}"
 
 
@@ -56,8 +56,9 @@ def read_images(source: str | os.PathLike[str], target: str | None = None, *, la
     """
     path = Path(source)
     left_out: list[str] = []
+    names: list[str] = []
     if path.is_dir():
-        paths, y, names = *_in_folders(path, labelled, left_out), []
+        paths, y = _in_folders(path, labelled, left_out)
     else:
         paths, y, names = _listed(read_table(path), path.parent, target, labelled)
     if not paths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ PAIRS, OF_A_PAIR = 6, 6
 class Pictures:
     """Images of a comparison: their paths, and their labels, shape (n,) or (n, L) of 0 and 1."""
 
-    paths: Sequence[Any]
+    paths: Any
     y: np.ndarray
 
     def members(self, comparison: Comparison, k: int) -> np.ndarray:
