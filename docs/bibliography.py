@@ -9,7 +9,8 @@ HERE = Path(__file__).parent
 BIB, PAGE = HERE / "references.bib", HERE / "references.md"
 # [KEY], [KEY, eq. (3)], [KEY, algorithm 2]: initials of the authors, two digits of the year
 CITATION = re.compile(r"\[([A-Z][A-Za-z]+\d{2}[a-z]?)((?:,[^\]\[]*)?)\]")
-ACCENTS = {r"{\~n}": "ñ", r"{\'i}": "í", r"{\"o}": "ö", r"{\"a}": "ä", r"{\"u}": "ü", r"{\'e}": "é", r"{\l}": "ł", r"{\v{s}}": "š"}
+ACCENTS = {r"{\~n}": "ñ", r"{\'i}": "í", r"{\"o}": "ö", r"{\"a}": "ä", r"{\"u}": "ü", r"{\'e}": "é", r"{\l}": "ł"}
+ACCENTS[r"{\v{s}}"] = "š"
 INTRODUCTION = """# References
 
 Docstrings and these pages cite the literature by the keys below, where possible down to the equation:

@@ -134,7 +134,8 @@ def _images(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) ->
     say_left_out(options, found.left_out)
     cues, kernels = visual_kernels(family, random_state=options.seed, n_jobs=-1, memory=options.cache)
     name, _, description = found.describe().partition(": ")
-    description += f", {len(kernels)} kernels ({family}) on {len(cues.transformer_list)} cue{'s' * (len(cues.transformer_list) != 1)}"
+    n_cues = len(cues.transformer_list)
+    description += f", {len(kernels)} kernels ({family}) on {n_cues} cue{'s' * (n_cues != 1)}"
     assert found.y is not None
     preparation = Preparation(kernels, cues, **prepared)
     return CommandTask(name, description, found.paths, found.y, preparation, grid, classes=found.labels or None)

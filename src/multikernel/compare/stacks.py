@@ -45,7 +45,8 @@ class Preparation:
     def checked(self, X: Any, names: Sequence[str] | None = None) -> Any:
         """What to give `stacks`: features as they are, precomputed kernels as a stack that was checked as a whole."""
         if not self.precomputed:
-            holes = 0 if issparse(X) else np.isnan(X).any(axis=tuple(range(1, X.ndim))).sum()
+            numbers = not issparse(X) and X.dtype.kind in "fc"  # not paths of images
+            holes = 0 if not numbers else np.isnan(X).any(axis=tuple(range(1, X.ndim))).sum()
             if holes and self.missing == "raise":
                 raise ValueError(
                     f"X contains NaN in {holes} of {len(X)} samples: impute them, or leave these samples out. Those "
