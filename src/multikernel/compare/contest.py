@@ -235,7 +235,9 @@ class Contest:
         training, testing = self.preparation.stacks(self.X, train, test)
         found.kernel_seconds.append(time.perf_counter() - start)
         if not found.kernel_metrics:
-            found.kernel_metrics = {k: v.tolist() for k, v in kernel_metrics(training, y[train]).items()}
+            found.kernel_metrics = {
+                k: v.tolist() for k, v in kernel_metrics(training, y[train] if np.ndim(y) == 1 else None).items()
+            }
         found.n_train.append(len(train))
         found.n_test.append(len(test))
         inner = inner_folds(y[train], self.inner_cv, self.random_state)

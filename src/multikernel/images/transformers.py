@@ -24,7 +24,7 @@ from multikernel.io.files import near_matches
 from multikernel.kernels.base import parameters
 
 BATCH, FEW = 16, 4  # images that a process is given at once; batches that one process does alone
-WORD_IMAGES = 400  # images that words are learnt from, at most
+WORD_IMAGES, PER_IMAGE = 400, 200  # images that words are learnt from, and descriptors of each, at most
 LOGGER = logging.getLogger("multikernel.images")
 Describe = Callable[[NDArray], NDArray]
 
@@ -178,7 +178,7 @@ class VisualWords(ImageTransformer):
     grid : int, default=1
         Words are counted in each of grid × grid cells, for :class:`~multikernel.kernels.SpatialPyramid` [LSP06].
     n_samples : int, default=40000
-        Local descriptors that words are learnt from, of at most 400 images.
+        Local descriptors that words are learnt from at most: of 400 images, 200 of each.
     random_state : int, RandomState or None, default=None
         Which images and descriptors are sampled, and where k-means starts.
     size, n_jobs, memory, verbose
@@ -220,7 +220,7 @@ class VisualWords(ImageTransformer):
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         chosen = np.sort(random.permutation(len(sources))[:WORD_IMAGES])
-        count = -(-self.n_samples // len(chosen))
+        count = min(-(-self.n_samples // len(chosen)), PER_IMAGE)
         sample = partial(_sampled, patches=self.patches, count=count, seed=seed)
         vectors = np.concatenate(self._each([sources[k] for k in chosen], sample))
         means = MiniBatchKMeans(
