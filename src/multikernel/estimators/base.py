@@ -34,7 +34,7 @@ from multikernel.runtime.run import Run, Solver
 
 # Parameters that do not change what a fit computes, given its kernels: a checkpoint can be resumed with others.
 RUN_PARAMETERS = {
-    *("verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels", "probability")
+    *("executor", "verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels", "probability")
 }
 
 # Weights below this share of the largest count as zero.
@@ -274,7 +274,8 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         starts = None
         if previous is not None:
             weights, alpha = previous
-            starts = starts_of(weights, alpha, data.targets.shape[::-1], data.stack.n_kernels, len(problems))
+            shape = data.targets.shape[1], data.stack.shape[1]
+            starts = starts_of(weights, alpha, shape, data.stack.n_kernels, len(problems))
         checkpoint = self._checkpoint(data)
         return run.solve(problems, self._solver(), starts, checkpoint=checkpoint, patience=self._patience())
 
@@ -343,6 +344,8 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         weights = np.stack([result.weights for result in results]).astype(np.float64)
         self.weights_ = weights if self._own_weights and len(results) > 1 else weights[0]
         self.n_kernels_ = count_kernels(self.weights_)
+        if self._on_features:
+            self._n_train, self._feature_type = data.stack.shape[1], data.stack.map.dtype.name
         self._keep_training_rows(self.support_)
 
     def _previous_solution(self) -> tuple[NDArray, NDArray] | None:
@@ -358,6 +361,12 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _task_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores of the tasks, shape (n, T)."""
         check_is_fitted(self)
+        if self._on_features:
+            X, features = self._checked_table(X), self._feature_map()
+            w = np.zeros((features.rank, len(self.dual_coef_)))
+            w[self.support_] = (self.weights_[features.owner[self.support_]] * self.dual_coef_).T
+            scores = [features(X[rows]) @ w for rows in features.chunks(X.shape[0])]
+            return np.vstack(scores) + self.intercept_
         stack = self._test_stack(X)
         if self.weights_.ndim == 2:  # each task has a kernel of its own
             return np.einsum("tf,fmt->mt", self.weights_, stack.apply(self.dual_coef_.T)) + self.intercept_
@@ -390,7 +399,7 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """The combined kernel as a function of two tables, where it is defined; see :class:`FittedKernel`."""
         check_is_fitted(self)
         self._has_one_kernel()
-        if self._X is None:
+        if self._X is None and not self._on_features:
             raise AttributeError(
                 "kernel_ needs features: of precomputed kernels the model knows the weights, weights_, and "
                 "transform(X) combines those in X."

@@ -22,6 +22,7 @@ from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import ClassifierMixin
 from multikernel.gram import GramStack
 from multikernel.gram.base import times
+from multikernel.gram.features import FeatureBlocks
 from multikernel.gram.normalization import Normalization
 from multikernel.io.state import Maybe, attributes, labels, reals
 from multikernel.problems.calibration import fit_calibration, log_probabilities
@@ -172,8 +173,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
                 self._store(part, problems, self._solve(run, part, problems))
         except TimeoutError:
             raise OutOfTime from None
-        held_out = data.stack.take(test, train[self.support_])
+        if isinstance(data.stack, FeatureBlocks):
+            held_out: GramStack = data.stack.take(test).axes().take(columns=self.support_)
+        else:
+            held_out = data.stack.take(test, train[self.support_])
         self._test_stack = lambda X: held_out  # type: ignore[method-assign]
+        self.__dict__.pop("_feature_steps", None)  # which would make features of X
         return self.decision_function(None)
 
     def _fit_calibration(self, data: TrainingData, decisions: Array, weight: Array) -> tuple[Array, Array]:

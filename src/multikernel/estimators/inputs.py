@@ -14,6 +14,8 @@ from sklearn.utils.validation import validate_data
 
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.build import fit_family, remark_on_cost
+from multikernel.gram.features import FIT_ROWS, STEP, FeatureAxes, FeatureBlocks, FeatureMap
+from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.checks import (
     PSD_CHOICES,
     apply_clip,
@@ -27,9 +29,11 @@ from multikernel.gram.normalization import Normalization
 from multikernel.io import state
 from multikernel.io.state import positions, reals
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
-from multikernel.kernels.quantities import is_annotated, is_frame
+from multikernel.kernels.quantities import is_annotated, is_frame, take_rows
+from multikernel.kernels.sources import ArraySource, Source, as_source
 from multikernel.kernels.views import annotated_table
 from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.executors import executor_for
 from multikernel.runtime.warnings import warn_user
 
 # The largest entry of a kernel that sums of squares can take.
@@ -55,6 +59,7 @@ class KernelInput:
     memory: Any
     keep: str
     checkpoint: Any = None  # for estimators without the parameter
+    executor: Any = None
     _family: Any
     _X: Any
     _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
@@ -72,6 +77,8 @@ class KernelInput:
         _clipped=state.keyed(positions(below="kernels"), reals("samples", "")),
         _largest=reals("kernels"),
         _unit=state.flags("kernels"),
+        _feature_steps=state.Maybe(state.each(STEP)),
+        _feature_type=state.Maybe(state.only("float32", "float64")),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -83,10 +90,11 @@ class KernelInput:
             "support": n_support,
             # of kernels before and while they are normalised
             "columns": n_train if self._columns is None else n_support,
+            "axes": n_train,
         }
 
     def _check_loaded(self) -> None:
-        if (self._X is None) != (self._family is None or self._family.pairwise):
+        if (self._X is None) != (self._family is None or self._family.pairwise or self._on_features):
             raise ValueError("_X or _family is missing")
         if self._columns is not None and (self._clipped or self._normalization.needs_all_columns):
             raise ValueError("_columns are some of those that are needed")
@@ -156,33 +164,119 @@ class KernelInput:
         if self.missing not in ("raise", "mask"):
             raise ValueError(f"missing={self.missing!r} is not known: use 'raise' or 'mask'.")
         self._missing: NDArray[np.bool_] | None = None
+        self.__dict__.pop("_feature_steps", None)
+        stack: GramStack | FeatureBlocks
         if self._is_pairwise():
             stack, y = self._stack_of_pairs(X, y)
+        elif (found := self._as_source(X, y)) is not None:
+            stack, y = self._blocks_of_source(*found)
         else:
             stack, y = self._stack_of_features(X, y)
         if self.checkpoint is not None:
             self._kernels_digest = self._digest_of(stack)
         self.kernel_names_ = np.array(stack.names, dtype=object)
-        self.n_missing_ = self._count_missing(stack.names, self._missing)
         self._clipped: dict[int, NDArray] = {}
+        if isinstance(stack, FeatureBlocks):
+            return self._checked_blocks(stack), y
+        self.n_missing_ = self._count_missing(stack.names, self._missing)
         if self.psd == "clip":
             self._clipped, stack = fit_clip(stack)
         diagonal = stack.diagonal()
         self._largest = diagonal.max(axis=1, initial=0.0)
-        if (self._largest > LARGEST).any():
-            k = int(self._largest.argmax())
-            raise ValueError(
-                f"kernel {stack.names[k]!r} has entries of {self._largest[k]:.3g}, too large to add up or square: "
-                "scale it, or the data behind it."
-            )
+        self._refuse_large()
         # a handful of samples may look alike by chance; and entries are bounded by the diagonal in PSD kernels only
         self._unit = (np.ptp(diagonal, axis=1) <= 1e-6 * self._largest) & (len(stack) >= 10) & (self.psd == "raise")
         return stack, y
 
-    def _normalized(self, stack: GramStack, sample_weight: NDArray | None = None) -> GramStack:
+    def _refuse_large(self) -> None:
+        if (self._largest > LARGEST).any():
+            k = int(self._largest.argmax())
+            raise ValueError(
+                f"kernel {self.kernel_names_[k]!r} has entries of {self._largest[k]:.3g}, too large to add up or "
+                "square: scale it, or the data behind it."
+            )
+
+    # -- explicit features in blocks of rows -----------------------------------------------------------------------
+
+    @property
+    def _on_features(self) -> bool:
+        """Whether the model is one of features, with nothing that belongs to training samples."""
+        return "_feature_steps" in self.__dict__
+
+    def _takes_blocks(self) -> bool:
+        """Whether problems can be solved in the space of explicit features, block by block."""
+        return False
+
+    def _as_source(self, X: Any, y: Any) -> tuple[Source, Any] | None:
+        """What reads X in blocks, if it is not in memory; a memory map will do as an array as well."""
+        if isinstance(X, np.memmap):
+            kernels = self.kernels if isinstance(self.kernels, (list, tuple)) else [self.kernels]
+            if not (self._takes_blocks() and all(getattr(kernel, "has_features", False) for kernel in kernels)):
+                return None
+        return as_source(X, y)
+
+    def _blocks_of_source(self, source: Source, y: Any) -> tuple[FeatureBlocks, Any]:
+        """Blocks of a table that is not in memory; kernels are fitted on a sample of its rows."""
+        from sklearn.utils import check_consistent_length, column_or_1d
+
+        who = type(self).__name__
+        if not self._takes_blocks():
+            raise TypeError(f"{who} cannot read X in blocks of rows: pass an array, or use SVRGMKLClassifier.")
+        if y is None:
+            raise ValueError(f"{who} requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True)
+        if len(y) != source.shape[0]:
+            raise ValueError(f"X has {source.shape[0]} rows, but y has {len(y)} entries.")
+        check_consistent_length(y)
+        self.n_features_in_ = source.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        sample = source.take(_fit_rows(source.shape[0]))
+        kernels = self._default_kernels(*source.shape) if self.kernels is None else as_kernels(self.kernels)
+        self._fit_family(kernels, sample, sample, masked=self.missing == "mask")
+        lacking = [k.label for k in self._family.kernels if not k.has_features]
+        if lacking:
+            raise ValueError(
+                f"kernels {lacking[:3]} have no explicit features, which X in blocks needs: wrap them in "
+                "Nystroem(kernel=…, rank=…) or RandomFourier(kernel=…, rank=…)."
+            )
+        return self._blocks(source, sample.dtype, masked=self.missing == "mask"), y
+
+    def _fit_family(self, kernels: list[Kernel], seen: Any, X: Any, *, masked: bool) -> None:
+        """Fit the kernels on rows ``seen``, X as arrays, without views that are missing there."""
+        names, whole = getattr(self, "feature_names_in_", None), filled(X)
+        self._family = fit_family(kernels, whole if seen is X else seen, names, memory=self.memory)
+        missing = self._family.missing(X) if masked else None
+        if missing is not None:
+            self._family.fit_present(whole, missing, names)
+
+    def _blocks(self, source: Source, dtype: Any, *, masked: bool) -> FeatureBlocks:
+        self._X, self._feature_steps = None, []
+        features = FeatureMap(self._family, masked=masked, dtype=np.float32 if dtype == np.float32 else np.float64)
+        return FeatureBlocks(source, features, executor_for(self.executor), parse_memory(self.memory))
+
+    def _checked_blocks(self, blocks: FeatureBlocks) -> FeatureBlocks:
+        present = blocks.statistics[2]
+        self.n_missing_ = {name: len(blocks) - round(present[k[0]]) for name, k in self._family.views.items()}
+        if not present.all():
+            raise ValueError(f"kernel {blocks.names[int(present.argmin())]!r} is missing for every sample: leave it out.")
+        self._largest, self._unit = blocks.largest, np.zeros(len(blocks.names), dtype=bool)
+        self._refuse_large()
+        return blocks
+
+    def _feature_map(self) -> FeatureMap:
+        """What makes features of new samples."""
+        return FeatureMap(self._family, self._feature_steps, masked=self.missing == "mask", dtype=self._feature_type)
+
+    def _normalized(self, stack: Any, sample_weight: NDArray | None = None) -> Any:
         """The training stack with the normalisation fitted to it."""
         default = self.kernels is None and self.normalize is None
         steps = self._default_normalization() if default else self.normalize
+        if isinstance(stack, FeatureBlocks):
+            self._normalization = Normalization(None)
+            self._feature_steps = stack.normalise(steps, sample_weight)
+            return stack
         self._normalization = Normalization(steps)
         try:
             return self._normalization.fit_apply(stack, sample_weight, self._missing)
@@ -216,17 +310,20 @@ class KernelInput:
         table = X
         X, y = validate_data(self, X, y, **validation(X))
         kernels = self._default_kernels(*X.shape) if self.kernels is None else as_kernels(self.kernels)
-        names = getattr(self, "feature_names_in_", None)
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these need the frame itself
         seen = table if by_function and is_frame(table) else X
-        whole = filled(X)
-        self._family = fit_family(kernels, whole if seen is X else seen, names, memory=self.memory)
-        self._missing, X = self._find_missing(X), whole
-        if self._missing is not None:
-            self._family.fit_present(X, self._missing, names)
-        if remark := self._family.remark_on_scales(X):
+        fit_on = X
+        if len(rows := _fit_rows(X.shape[0])) < X.shape[0] and self._takes_blocks() and _explicit(kernels, X):
+            fit_on = X[rows]
+            seen = fit_on if seen is X else take_rows(seen, rows)
+        self._fit_family(kernels, seen, fit_on, masked=self.missing == "mask")
+        self._missing = self._find_missing(X)
+        if remark := self._family.remark_on_scales(filled(X)):
             warn_user(remark, UserWarning)
-        self._X = X
+        if self._takes_blocks() and _explicit(self._family.kernels, X):
+            blocks = self._blocks(ArraySource(X), X.dtype, masked=self._missing is not None)
+            return blocks, y
+        self._X = X = filled(X)
         try:
             if remark := remark_on_cost(self._family, X, self.memory, self._passes, type(self).__name__):
                 warn_user(remark, UserWarning)
@@ -300,6 +397,9 @@ class KernelInput:
     def _keep_training_rows(self, support: NDArray[np.intp]) -> None:
         """Drop everything that prediction does not need, given the rows that carry a coefficient."""
         self.__dict__.pop("_missing", None)
+        if self._on_features:
+            self._columns = self._support = support
+            return
         self._n_train = self.n_features_in_ if self._X is None else self._X.shape[0]
         whole = self._normalization.needs_all_columns or bool(self._clipped) or self.keep == "all"
         self._columns = None if whole else support
@@ -320,6 +420,11 @@ class KernelInput:
     def _stack_of_kept(self, X: Any) -> GramStack:
         """Stack of new samples against the training rows that were kept."""
         missing = None
+        if self._on_features:
+            features = self._feature_map()
+            return FeatureAxes(features(self._checked_table(X)), features.owner, features.family.names).take(
+                columns=self._columns
+            )
         if self._X is not None:
             X, missing = self._new_table(X)
             stack = family_stack(self._family, X, self._X, memory=self.memory)
@@ -331,15 +436,25 @@ class KernelInput:
 
     def _new_table(self, X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         """New samples, checked, without holes; and which of them lack which kernel."""
+        X = self._checked_table(X)
+        return filled(X, self._X), self._find_missing(X)
+
+    def _checked_table(self, X: Any) -> Any:
         if is_annotated(X):
             X, _ = annotated_table(X)
         refuse_masked(X, "X")
         _refuse_containers(X)
         X = validate_data(self, X, reset=False, **validation(X))
-        return filled(X, self._X), self._find_missing(X)
+        if self._on_features and self.missing == "raise":
+            self._find_missing(X)
+        return X
 
     def _stack_between(self, X: Any, Z: Any) -> GramStack:
         """Stack of new samples X against new samples Z, normalised as the training samples were."""
+        if self._on_features:
+            features = self._feature_map()
+            parts = [np.split(features(self._checked_table(T)), features.starts[1:-1], axis=1) for T in (X, Z)]
+            return LowRankStack(*parts, names=features.family.names)
         (X, missing), (Z, gone) = self._new_table(X), self._new_table(Z)
         training, normalization = self._X, self._normalization
         if not normalization.needs_all_columns:  # no training sample is needed
@@ -378,6 +493,21 @@ class KernelInput:
             stack, gone, _ = without_holes(stack)
             missing = self._allowed(gone, stack.names) if gone.any() else None
         return check_test_stack(stack, self._n_train, list(self.kernel_names_), self._largest, self._unit), missing
+
+
+def _fit_rows(n_rows: int) -> NDArray[np.intp]:
+    """Rows that kernels with explicit features are fitted on: the same ones every time."""
+    if n_rows <= FIT_ROWS:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
+
+
+def _explicit(kernels: Sequence[Kernel], X: Any) -> bool:
+    """Whether all kernels have features, and these are fewer numbers than entries of the kernels."""
+    if not all(getattr(kernel, "has_features", False) for kernel in kernels):
+        return False
+    ranks = [getattr(k, "rank_", len(k.columns_)) if hasattr(k, "columns_") else 0 for k in kernels]
+    return sum(ranks) < len(kernels) * X.shape[0]
 
 
 def stacked(above: Any, below: Any) -> Any:

@@ -16,6 +16,7 @@ from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.regression import KernelRegressor
 from multikernel.gram import parse_memory
+from multikernel.gram.features import FeatureBlocks
 from multikernel.problems.losses import (
     HuberLoss,
     LogisticLoss,
@@ -26,6 +27,7 @@ from multikernel.problems.losses import (
     SquaredLoss,
 )
 from multikernel.problems.svrg import SmoothProblem
+from multikernel.problems.svrg_features import FeatureProblem
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.catalogue import find_solver
@@ -48,10 +50,17 @@ class SmoothMKL(AverageLossMachine):
         may diverge. "lbfgs": deterministic. "newton":
         Newton steps from the start, for up to some thousand samples.
 
+    executor : distributed.Client, address of a scheduler, "threads", "serial" or None
+        Who works on blocks of rows where kernels have explicit features. None: the active Dask client if there is
+        one, else threads.
+
     Attributes
     ----------
     weights_ : ndarray of shape (F,)
         Kernel weights d, so that scores are ``Σ_j d_j K_j alpha``.
+    support_, dual_coef_ : ndarrays of shapes (n_support,) and (T, n_support)
+        Samples with a coefficient alpha, and these. If all kernels have explicit features and the solver is "auto",
+        the features themselves take the place of samples: v with ``w_j = d_j v_j``, and a model does not grow with n.
     """
 
     p: float = 1.5
@@ -60,6 +69,7 @@ class SmoothMKL(AverageLossMachine):
     solver: str = "auto"
     _: KW_ONLY
     tol: float = 1e-4
+    executor: Any = None
 
     _losses: ClassVar[Sequence[str]] = ()  # what ``loss`` may be
 
@@ -69,17 +79,31 @@ class SmoothMKL(AverageLossMachine):
         self._check_choice("loss", self._losses)
         find_solver("svrg", self.solver)
 
-    def _smooth_problem(self, data: TrainingData, loss: SmoothLoss) -> SmoothProblem:
+    def _takes_blocks(self) -> bool:
+        return self.solver == "auto" and self.keep == "support"
+
+    def _smooth_problem(self, data: TrainingData, loss: SmoothLoss) -> SmoothProblem | FeatureProblem:
         lam = self._lambda(loss.total_weight)
+        if isinstance(data.stack, FeatureBlocks):
+            return FeatureProblem(data.stack, loss, lam, self.p, tol=self.tol)
         return SmoothProblem(data.stack, loss, lam, self.p, memory=parse_memory(self.memory))
 
     def _solver(self) -> Solver:
         return partial(find_solver("svrg", self.solver).run, max_iter=self.max_iter, random_state=self.random_state)
 
     def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
-        super()._store(data, problems, results)
+        super()._store(data, problems, [self._sparse(data, result) for result in results])
         epochs = [row["epoch"] for row in self.history_ if "epoch" in row]
         self.n_iter_ = int(max(epochs, default=self.n_iter_))
+
+
+    @staticmethod
+    def _sparse(data: TrainingData, result: Result) -> Result:
+        """Without coefficients of features that have no weight."""
+        if not isinstance(data.stack, FeatureBlocks):
+            return result
+        used = result.weights[data.stack.map.owner] > 0.0
+        return replace(result, alpha=np.where(used[:, None], result.alpha.reshape(len(used), -1), 0.0))
 
 
 @register("svrg", title="SVRG-MKL", grid={"C": (1.0, 10.0, 100.0), "p": (1.1, 1.5, 2.0)}, order=32)
@@ -135,7 +159,7 @@ class SVRGMKLClassifier(SmoothMKL, KernelClassifier):
         super()._check_parameters()
         self._require("smoothing", self.smoothing > 0, "must be positive: without it the hinge is not smooth.")
 
-    def _problems(self, data: TrainingData, run: Run) -> Sequence[SmoothProblem]:
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[SmoothProblem | FeatureProblem]:
         return [self._smooth_problem(data, self._smooth_loss(data.targets, data.sample_weight))]
 
     def _smooth_loss(self, signs: NDArray, sample_weight: NDArray) -> SmoothLoss:
@@ -214,7 +238,7 @@ class SVRGMKLRegressor(SmoothMKL, KernelRegressor):
         super()._check_parameters()
         self._require("delta", self.delta > 0, "must be positive: beyond it the Huber loss is linear.")
 
-    def _problems(self, data: TrainingData, run: Run) -> Sequence[SmoothProblem]:
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[SmoothProblem | FeatureProblem]:
         return [self._smooth_problem(data, self._loss_of(data, self._offset(data)))]
 
     def _loss_of(self, data: TrainingData, offset: Any = 0.0) -> SquaredLoss | HuberLoss:

@@ -103,7 +103,7 @@ class Normalization:
         weight = sample_weight
         if missing is not None:
             weight = ~missing * (np.ones(len(stack)) if sample_weight is None else sample_weight)
-        for name, chosen in self._plan(stack.names):
+        for name, chosen in self.plan(stack.names):
             statistics = {"step": np.array(name), "chosen": chosen, **_FIT[name](stack, chosen, weight)}
             self.statistics_.append(statistics)
             stack = _applied(stack, statistics)
@@ -165,7 +165,7 @@ class Normalization:
                 own = _means(stack, shares)
                 change["shares"] = np.concatenate([shares, np.zeros((*shares.shape[:-1], n_rows))], axis=-1)
             elif step["from_rows"]:
-                own = np.where(step["chosen"][:, None], _inverse_root(stack.diagonal()), 1.0)
+                own = np.where(step["chosen"][:, None], inverse_root(stack.diagonal()), 1.0)
             else:
                 own = np.repeat(step["factor"][:, None], n_rows, axis=1)
             fitted.append({**step, **change, "columns": np.hstack([step["columns"], own])})
@@ -188,7 +188,7 @@ class Normalization:
         cut = [{key: v[:, columns] if key == "columns" else v for key, v in s.items()} for s in self.statistics_]
         return Normalization(self.steps, cut)
 
-    def _plan(self, names: Sequence[str]) -> list[tuple[str, NDArray[np.bool_]]]:
+    def plan(self, names: Sequence[str]) -> list[tuple[str, NDArray[np.bool_]]]:
         """Pairs of a step and a mask of the kernels it is for, in the order of application."""
         if not isinstance(self.steps, Mapping):
             return [(step, np.ones(len(names), dtype=bool)) for step in _chain(self.steps)]
@@ -260,7 +260,7 @@ def _fit_center(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | N
 
 
 def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
-    columns = np.where(chosen[:, None], _inverse_root(stack.diagonal()), 1.0)
+    columns = np.where(chosen[:, None], inverse_root(stack.diagonal()), 1.0)
     return {"columns": columns, "from_rows": np.array(True)}
 
 
@@ -314,7 +314,7 @@ def _sampled_mean(stack: GramStack, shares: NDArray) -> tuple[NDArray, NDArray]:
 
 def _factors(stack: GramStack, chosen: NDArray[np.bool_], size: NDArray) -> Statistics:
     """Divide each kernel by its ``size``; the factor is split evenly between rows and columns."""
-    factor = np.where(chosen, _inverse_root(size), 1.0)
+    factor = np.where(chosen, inverse_root(size), 1.0)
     columns = np.repeat(factor[:, None], len(stack), axis=1)
     return {"columns": columns, "from_rows": np.array(False), "factor": factor}
 
@@ -332,7 +332,7 @@ def _applied(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
     elif not statistics["from_rows"]:
         rows = np.repeat(statistics["factor"][:, None], n_rows, axis=1)
     elif stack.knows_diagonal():
-        rows = np.where(chosen[:, None], _inverse_root(stack.diagonal()), 1.0)
+        rows = np.where(chosen[:, None], inverse_root(stack.diagonal()), 1.0)
     else:
         raise ValueError(
             'normalize="cosine" needs k(x, x) of new samples, which a precomputed test kernel does not hold. '
@@ -342,7 +342,7 @@ def _applied(stack: GramStack, statistics: Mapping[str, NDArray]) -> GramStack:
     return stack.scaled(rows, columns)
 
 
-def _inverse_root(values: NDArray) -> NDArray:
+def inverse_root(values: NDArray) -> NDArray:
     """``1 / sqrt(values)``, and 1 where a value is not positive: a zero kernel stays zero."""
     positive = values > 0.0
     return np.where(positive, 1.0 / np.sqrt(np.where(positive, values, 1.0)), 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,13 @@ class KernelFamily:
     def pairwise(self) -> bool:
         """Whether X holds one column per training sample instead of features."""
         return any(kernel.pairwise for kernel in self.kernels)
+
+    @cached_property
+    def columns_read(self) -> np.ndarray | None:
+        """Columns of X that are the features of all kernels, one kernel's after the other's; None if it takes more."""
+        if not all(type(kernel) is Linear for kernel in self.kernels):
+            return None
+        return np.concatenate([kernel.columns_ for kernel in self.kernels])
 
     def fit_present(self, X: np.ndarray, missing: np.ndarray, feature_names: Any = None) -> KernelFamily:
         """The family with kernels fitted again on samples that have their views, where some are ``missing`` (F, n).

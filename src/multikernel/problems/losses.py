@@ -52,6 +52,15 @@ class SmoothLoss:
         part.targets = np.ascontiguousarray(self.targets[:, [t]])
         return part
 
+    def rows(self, rows: slice | NDArray[np.intp], *, whole: bool = False) -> SmoothLoss:
+        """The part of some samples, or, with ``whole``, the loss as if there were no others."""
+        part = copy.copy(self)
+        part.targets, part.importance = self.targets[rows], self.importance[rows]
+        if whole:
+            share = float(part.importance.sum())
+            part.total_weight, part.importance = share * self.total_weight, part.importance / share
+        return part
+
     def value(self, scores: NDArray) -> float:
         """The loss at ``scores`` of shape (n, T)."""
         return float(self.importance @ self.losses(scores))

@@ -1,0 +1,203 @@
+"""ℓp-norm MKL with a smooth loss on explicit features in blocks of rows: one pass gives value, gradient and bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.gram.features import Block, FeatureBlocks, GivenBlocks
+from multikernel.problems.certificate import UNIT, Certificate
+from multikernel.problems.losses import SmoothLoss
+from multikernel.problems.weight_sets import LpBall, nearest
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+# What passes in single precision may be off by, relative to the objective: some ten times what is seen. No solution is
+# called converged before a pass in double precision, whose rounding is bounded, has said so.
+SINGLE = 1e-5
+
+
+@dataclass(frozen=True)
+class Point:
+    """What one pass tells of weights d (F,) and coefficients v (D, T), w_j = d_j v_j.
+
+    ``linear`` is the dual value of the loss at the dual point A of the scores, ``theta`` (D, T) its θ(A), and the
+    others say what rounding may have done to these and to the loss.
+    """
+
+    weights: Vector
+    v: Matrix
+    lam: float
+    loss: float
+    linear: float
+    theta: Matrix
+    squares: Vector  # ‖θ_j‖²
+    norm: float  # Σ_j d_j ‖v_j‖²
+    precise: bool
+    loss_off: float = 0.0
+    linear_off: float = 0.0
+    squares_off: Vector | float = 0.0
+
+    @property
+    def value(self) -> float:
+        """The objective."""
+        return 0.5 * self.lam * self.norm + self.loss
+
+    @property
+    def gap(self) -> float:
+        """How far the objective can be from its least value with these weights."""
+        return self.value - (self.linear - float(self.weights @ self.squares) / (2.0 * self.lam))
+
+
+class FeatureProblem:
+    """The problem of :class:`~multikernel.problems.svrg.SmoothProblem` in the primal, on row blocks of features.
+
+    A solution is weights d and coefficients v (D, T) of the features, with ``w_j = d_j v_j``. With scores f, dual
+    point ``A_i = -c_i ℓ'(f_i)`` and ``θ = Σ_i A_i φ(x_i)``, which one pass gives, the gradient in ``sqrt(d_j) v_j`` is
+    ``sqrt(d_j) (lam v_j - θ_j)``, and
+
+        D(A) = -Σ_i c_i ℓ*(-A_i / c_i) - 1/(2 lam) ‖(‖θ_j‖²)_j‖_{p/(p-1)}  <=  optimum  <=  g(w, d):
+
+    every evaluation comes with its certificate.
+
+    Parameters
+    ----------
+    data : FeatureBlocks
+    loss : SmoothLoss
+    lam : float
+        Factor of the regulariser.
+    p : float
+        Norm of the kernel weights, at least 1.
+    tol : float
+        Relative gap that will be claimed.
+    """
+
+    def __init__(self, data: FeatureBlocks, loss: SmoothLoss, lam: float, p: float = 1.5, *, tol: float = 1e-4):
+        self.data, self.loss, self.lam, self.weight_set = data, loss, float(lam), LpBall(float(p))
+        self.map, self.executor, self.n_kernels = data.map, data.executor, data.n_kernels
+        own = [loss.rows(slice(a, b)) for a, b in data.ranges]
+        self.blocks = self.executor.map(_with_loss, data.blocks, own=own)
+        self.tol, self.passes = tol, 0.0
+        self._precise = data.map.dtype == np.float64 or tol < 10.0 * SINGLE
+        self._points: list[Point] = []
+
+    def start(self) -> tuple[Vector, Matrix]:
+        """Equal weights, and v = 0."""
+        return self.weight_set.start(self.n_kernels), np.zeros((self.map.rank, self.loss.n_scores))
+
+    def repaired(self, weights: NDArray, v: NDArray) -> tuple[NDArray, NDArray]:
+        """The nearest weights of the set; any v is feasible."""
+        return nearest(self.weight_set, weights), v
+
+    def intercept(self, weights: NDArray, v: NDArray) -> Vector:
+        """Zero for every score: the problem has no bias."""
+        return np.zeros(self.loss.n_scores)
+
+    def sharpen(self) -> bool:
+        """Compute in double precision from now on; False if that is so."""
+        before, self._precise = self._precise, True
+        return not before
+
+    # -- one pass ------------------------------------------------------------------------------------------------
+
+    def at(self, weights: NDArray, v: NDArray, *, precise: bool = False) -> Point:
+        """What a pass tells of weights and coefficients; the last few are remembered."""
+        v = v[:, None] if v.ndim == 1 else v
+        precise = precise or self._precise
+        for point in reversed(self._points):
+            if point.precise >= precise and np.array_equal(point.weights, weights) and np.array_equal(point.v, v):
+                return point
+        self.passes += 1.0
+        w = weights[self.map.owner, None] * v
+        sums, theta = self.executor.total(_pass, self.blocks, w, precise, self._longest)
+        squares = self.map.by_kernel((theta**2).sum(axis=1))
+        norm = float(weights @ self.map.by_kernel((v**2).sum(axis=1)))
+        point = Point(weights, v, self.lam, float(sums[0]), float(sums[1]), theta, squares, norm, precise)
+        if precise:
+            off = self._theta_off(float(sums[4]))
+            squares_off = off * (2.0 * np.sqrt(squares) + off) + 8.0 * UNIT * squares
+            norm_off = 0.5 * self.lam * (self.map.rank + 8) * UNIT * norm
+            point = replace(
+                point, loss_off=float(sums[2]) + norm_off, linear_off=float(sums[3]), squares_off=squares_off
+            )
+        else:
+            point = replace(point, loss_off=SINGLE * point.value)
+        self._points = [*self._points[-3:], point]
+        return point
+
+    @cached_property
+    def _longest(self) -> float:
+        """Length that no φ(x) exceeds."""
+        return float(np.sqrt(self._sizes.sum()))
+
+    @cached_property
+    def _sizes(self) -> Vector:
+        factor = self.n_kernels if self.map.masked else 1.0
+        return factor * self.data.largest
+
+    def _theta_off(self, slopes: float) -> Vector:
+        """What the norms of θ_j may be off by, if absolute values of slopes add up to ``slopes``."""
+        chunk = next(iter(self.map.chunks(len(self.data)))).stop
+        terms = chunk + len(self.data) / chunk + len(self.data.ranges) + 8 + 8 * (self.loss.n_scores + 4)
+        return terms * UNIT * np.sqrt(self._sizes) * slopes
+
+    def certificate(self, weights: NDArray, v: NDArray) -> Certificate:
+        """g(w, d), and the bound that the dual point of its scores proves."""
+        found = self._certificate(self.at(weights, v))
+        if not self._precise and found.relative_gap <= self.tol:
+            found = self._certificate(self.at(weights, v, precise=True))
+        return found
+
+    def _certificate(self, point: Point) -> Certificate:
+        plain, safe = (
+            self.weight_set.support(q) / (2.0 * self.lam)
+            for q in (point.squares, point.squares + point.squares_off)
+        )
+        lost = point.linear_off + safe - plain
+        return Certificate(
+            point.value + point.loss_off, point.linear - plain - lost, rounding=point.loss_off + lost
+        )
+
+    # -- some of the rows --------------------------------------------------------------------------------------------
+
+    def sample(self, size: int) -> FeatureProblem:
+        """The problem on so many rows at random, or on all if there are no more, in this process."""
+        n = len(self.data)
+        rows = np.arange(n) if n <= size else np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+        counts = self.loss.importance[rows] > 0.0
+        loss = self.loss.rows(rows[counts] if counts.any() else rows, whole=True)
+        given = self.data.take(rows[counts] if counts.any() else rows)
+        given.statistics = self.data.statistics
+        return FeatureProblem(given, loss, self.lam, self.weight_set.p, tol=self.tol)
+
+    @property
+    def features(self) -> NDArray:
+        """Features (n, D) of the rows of a sample."""
+        assert isinstance(self.data, GivenBlocks)
+        return self.data.features
+
+
+def _with_loss(block: Block, loss: SmoothLoss) -> Block:
+    return replace(block, loss=loss)
+
+
+def _pass(block: Block, w: Matrix, precise: bool, longest: float) -> tuple[Vector, Matrix]:
+    """Loss, dual value, what these may be off by, and absolute slopes, summed up; and θ (D, T)."""
+    sums, theta = np.zeros(5), np.zeros(w.shape)
+    dtype = np.float64 if precise else block.map.dtype
+    w = w.astype(dtype)
+    off = (len(w) + 8) * UNIT * longest * np.sqrt((w**2).sum(axis=0, dtype=np.float64))
+    for part, features in block.chunks():
+        loss, features = block.loss.rows(part), features.astype(dtype, copy=False)
+        scores = (features @ w).astype(np.float64)
+        slopes = loss.feasible(-loss.gradient(scores))
+        if slopes is None:  # scores overflow
+            return np.full(5, np.nan), theta
+        theta += features.T @ slopes.astype(dtype)
+        sums[:2] += loss.value(scores), loss.dual_value(slopes)
+        if precise:
+            sums[2:] += loss.error(scores, off), loss.dual_error(slopes), np.abs(slopes).sum()
+    return sums, theta

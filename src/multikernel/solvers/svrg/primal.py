@@ -1,0 +1,334 @@
+"""Newton steps in the weights, and L-BFGS with a Hessian of sampled rows for the rest, on explicit features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multikernel.problems.svrg import SmoothProblem
+from multikernel.problems.svrg_features import FeatureProblem, Matrix, Point, Vector
+from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.threads import one_blas_thread
+from multikernel.solvers.common.newton import Start, newton
+from multikernel.solvers.mkl.closed_form import closed_form
+from multikernel.solvers.svrg.svrg import svrg
+from multikernel.svm.cholesky import CholeskyFactor
+
+# Rows that second derivatives are taken from, and the gap to which the problem on them is solved for a start.
+SAMPLE, ROUGH = 20_000, 1e-3
+# Pairs that L-BFGS remembers, its steps at fixed weights, trials of one, and the decrease that is enough.
+MEMORY, MOST_STEPS, MOST_TRIALS, ENOUGH = 10, 100, 20, 1e-4
+# Change of second derivatives, relative, from which on they are computed again, and where that costs next to nothing:
+# so many multiplications.
+STALE, CHANGED, NOTHING = 0.2, 1e-3, 1e9
+# Multiplications that second derivatives of each score alone may cost; beyond, scores share them but for a factor.
+AFFORDABLE = 2e10
+# Kernels from which on those without a weight are left out from the start (p = 1), and weights have a closed form.
+MANY_KERNELS, FIRST_KERNELS = 100, 50
+
+
+def primal_newton(
+    problem: FeatureProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
+) -> None:
+    """Minimise ``J(d) = min over w of g(w, d)`` in few passes over the data; the monitor has the result.
+
+    The inner problem is solved by L-BFGS that begins with ``(Φ_S'WΦ_S + lam/d)⁻¹``, S being 20,000 rows at random: a
+    Newton method where these are all rows. The same factor gives second derivatives of J, so that weights move by
+    Newton steps [CR08]; for p > 1 and more than 100 kernels by their closed form. More rows than S: the problem on S
+    comes first, and costs no pass.
+    """
+    problem.tol = monitor.tol
+    dual = FeatureDual(problem, monitor)
+    ball = problem.weight_set
+    simple = ball.is_box or problem.n_kernels == 1 or (ball.p > 1.0 and problem.n_kernels > MANY_KERNELS)
+    if start is None and dual.sample.n_rows < len(problem.data):
+        start = _start_on_sample(dual.sample.problem, monitor, max_iter)
+    solve = closed_form if simple else newton
+    solve(dual, monitor, None if start is None else (start[0], as_columns(start[1])), max_iter=max_iter)
+
+
+def smooth_auto(problem: SmoothProblem | FeatureProblem, monitor: Monitor, start: Start = None, **options: Any) -> None:
+    """The solver for features in blocks, or that for kernels."""
+    (primal_newton if isinstance(problem, FeatureProblem) else svrg)(problem, monitor, start, **options)  # type: ignore[operator]
+
+
+def _start_on_sample(problem: FeatureProblem, monitor: Monitor, max_iter: int) -> tuple[NDArray, NDArray]:
+    watcher = Monitor(problem, max(ROUGH, monitor.tol))
+    primal_newton(problem, watcher, max_iter=max_iter)
+    assert watcher.best is not None
+    return watcher.best
+
+
+def as_columns(v: NDArray) -> Matrix:
+    """Coefficients (D, T); one column may come without its axis."""
+    return v[:, None] if v.ndim == 1 else v
+
+
+class FeatureDual:
+    """A problem on features as ``min over d of J(d)``, with what ``solvers.common.newton`` asks of one.
+
+    Quadratic forms are ``‖θ_j‖² / lam``, and v takes the place of alpha.
+    """
+
+    def __init__(self, problem: FeatureProblem, monitor: Monitor):
+        self.problem, self.monitor, self.weight_set = problem, monitor, problem.weight_set
+        self.n_kernels = problem.n_kernels
+        self.sample = SampledHessian(problem)
+        self._points: list[Point] = []
+        self._epoch = int(monitor.history[-1].get("epoch", 0)) if monitor.history else 0
+
+    def start(self) -> tuple[Vector, Matrix]:
+        """Equal weights, or weights of the most promising kernels alone where there are very many, and v = 0."""
+        weights, v = self.problem.start()
+        if self.weight_set.p == 1.0 and self.n_kernels > MANY_KERNELS:
+            squares = self.problem.at(weights, v).squares
+            weights = np.zeros_like(weights)
+            weights[np.argsort(-squares, kind="stable")[:FIRST_KERNELS]] = 1.0 / FIRST_KERNELS
+        return weights, v
+
+    def solve_inner(self, weights: NDArray, warm: NDArray, tol: float) -> tuple[float, NDArray]:
+        """J(weights) and its v, to a relative gap ``tol``."""
+        point, pairs = self.problem.at(weights, warm), Pairs(weights, self.problem.map.owner)
+        for _ in range(MOST_STEPS):
+            if not point.gap > tol * abs(point.value):
+                break
+            check()
+            try:
+                self.sample.follow(point)
+                moved = self._step(point, pairs)
+            except OutOfTime as end:
+                end.reached = weights, point.v
+                raise
+            self._epoch += 1
+            if moved is None:
+                break
+            pairs.add(point, moved)
+            point = moved
+        self._points = [*self._points[-MOST_TRIALS:], point]  # more than a line search makes
+        self.monitor.notes = {"epoch": self._epoch, "passes": self.problem.passes}
+        self.monitor.save(weights, point.v)
+        return point.value, point.v
+
+    def _step(self, point: Point, pairs: Pairs) -> Point | None:
+        """As far along the direction of L-BFGS as the objective falls; None if it does not."""
+        direction = pairs.direction(pairs.gradient(point), self.sample.factor(point.weights))
+        slope = float(np.vdot(direction, pairs.gradient(point)))
+        step = 1.0
+        for _ in range(MOST_TRIALS if slope < 0.0 else 0):
+            trial = self.problem.at(point.weights, point.v + step * pairs.from_roots(direction))
+            if trial.value <= point.value + ENOUGH * step * slope:
+                return trial
+            excess = trial.value - point.value - step * slope
+            step *= float(np.clip(-0.5 * slope * step / excess, 0.1, 0.5)) if np.isfinite(excess) else 0.1
+        return None
+
+    def _point(self, v: NDArray) -> Point:
+        return next(point for point in reversed(self._points) if point.v is v)
+
+    def cut(self, v: NDArray) -> tuple[float, NDArray[np.float64]]:
+        """The plane ``linear - ½ d·q`` that bounds J from below."""
+        point = self._point(v)
+        off = 0.0 if point.precise else point.loss_off
+        return point.linear - point.linear_off - off, (point.squares + point.squares_off) / self.problem.lam
+
+    def quadratic_forms(self, v: NDArray) -> NDArray[np.float64]:
+        """``‖θ_j‖² / lam``, shape (F,)."""
+        return self._point(v).squares / self.problem.lam
+
+    def curvature(
+        self, weights: NDArray, v: NDArray, chosen: NDArray[np.intp], *, ridge: float = 0.0, rough: bool = False
+    ) -> NDArray[np.float64]:
+        """Second derivatives of J for the chosen kernels, ``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` with u_j = Φ_j θ_j / lam."""
+        point = self._point(v)
+        self.sample.follow(point)
+        return self.sample.by_weights(point, chosen)
+
+
+class Pairs:
+    """Steps and changes of the gradient in ``sqrt(d_j) v_j``, kernels without a weight left out [Noc80]."""
+
+    def __init__(self, weights: NDArray, owner: NDArray):
+        self.used = weights[owner] > 0.0
+        self.roots = np.sqrt(weights[owner][self.used])[:, None]
+        self.moves: list[tuple[Matrix, Matrix, float]] = []
+
+    def gradient(self, point: Point) -> Matrix:
+        """``sqrt(d_j) (lam v_j - θ_j)``."""
+        return self.roots * (point.lam * point.v - point.theta)[self.used]
+
+    def from_roots(self, z: Matrix) -> Matrix:
+        """v of ``z = sqrt(d) v``, zero for kernels without a weight."""
+        v = np.zeros((len(self.used), z.shape[1]))
+        v[self.used] = z / self.roots
+        return v
+
+    def add(self, before: Point, after: Point) -> None:
+        """Remember a step."""
+        step = self.roots * (after.v - before.v)[self.used]
+        turn = self.gradient(after) - self.gradient(before)
+        if (inner := float(np.vdot(step, turn))) > 0.0:
+            self.moves = [*self.moves, (step, turn, 1.0 / inner)][-MEMORY:]
+
+    def direction(self, gradient: Matrix, factor: Factor) -> Matrix:
+        """Minus the inverse Hessian times the gradient."""
+        rest, shares = gradient.copy(), []
+        for step, turn, rho in reversed(self.moves):
+            shares.append(share := rho * float(np.vdot(step, rest)))
+            rest -= share * turn
+        found = factor.solve(rest)
+        for (step, turn, rho), share in zip(self.moves, reversed(shares)):
+            found += (share - rho * float(np.vdot(turn, found))) * step
+        return -found
+
+
+class SampledHessian:
+    """Second derivatives of the loss on sampled rows, and factors of ``sqrt(d) Φ'WΦ sqrt(d) + lam`` for weights d."""
+
+    def __init__(self, problem: FeatureProblem):
+        self.problem = problem.sample(SAMPLE)
+        self.n_rows, self.lam = len(self.problem.data), problem.lam
+        self._bent: Matrix | None = None
+        self._products: dict[int, Matrix] = {}
+        self._columns: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self._factor: tuple[Vector, Factor] | None = None
+
+    def follow(self, point: Point) -> None:
+        """Take second derivatives at a point, unless they have hardly changed since the last."""
+        w = point.weights[self.problem.map.owner, None] * point.v
+        used = np.flatnonzero(w.any(axis=1))
+        features, loss = self.problem.features, self.problem.loss
+        scores = (features[:, used] if len(used) < len(w) else features) @ w[used].astype(features.dtype)
+        bent = loss.importance[:, None] * loss.second_derivative(scores.astype(np.float64))
+        n_used = int((point.weights > 0.0)[self.problem.map.owner].sum())
+        quick = self.n_rows * min(n_used, self.n_rows) * n_used <= NOTHING
+        limit = (CHANGED if quick else STALE) * float(bent.sum())
+        if self._bent is None or float(np.abs(bent - self._bent).sum()) > limit:
+            self._bent, self._products, self._factor = bent, {}, None
+
+    def _weighting(self, n_columns: int) -> tuple[list[Vector], list[float]]:
+        """Second derivatives (n,) to multiply features with, and for each score which of them, times what."""
+        assert self._bent is not None
+        n_scores = self._bent.shape[1]
+        if n_scores * self.n_rows * min(n_columns, self.n_rows) * n_columns <= AFFORDABLE or n_scores == 1:
+            return list(self._bent.T), [1.0] * n_scores
+        mean = self._bent.mean(axis=1)
+        return [mean] * n_scores, list(self._bent.sum(axis=0) / max(float(mean.sum()), 1e-300))
+
+    def factor(self, weights: NDArray) -> Factor:
+        """What is to be inverted at these weights, on the features of kernels with a weight."""
+        if self._factor is None or not np.array_equal(self._factor[0], weights):
+            own = weights[self.problem.map.owner]
+            columns = np.flatnonzero(own > 0.0)
+            roots = np.sqrt(own[columns])
+            bent, scales = self._weighting(len(columns))
+            parts: list[FeatureFactor | KernelFactor] = []
+            for t, scale in enumerate(scales):
+                check()
+                if len(columns) > self.n_rows:
+                    scaled = self._taken(columns) * roots.astype(self.problem.features.dtype)
+                    parts.append(KernelFactor(scaled, scale * bent[t], self.lam))
+                else:
+                    k = t if bent[t] is not bent[0] else 0
+                    products = scale * self._product(k, bent[t], columns)
+                    parts.append(FeatureFactor(self._taken(columns), roots, scale * bent[t], self.lam, products))
+            self._factor = np.array(weights), Factor(parts)
+        return self._factor[1]
+
+    def _taken(self, columns: NDArray[np.intp]) -> NDArray:
+        features = self.problem.features
+        return features if len(columns) == features.shape[1] else features[:, columns]
+
+    def _product(self, k: int, bent: Vector, columns: NDArray[np.intp]) -> Matrix:
+        """``Σ_i bent_i φ_i φ_i'`` on some columns; those of more columns are kept."""
+        if not len(self._columns) or not np.isin(columns, self._columns).all():
+            self._products, self._columns = {}, columns
+        if k not in self._products:
+            self._products[k] = self._by_rows(bent, self._columns)
+        if len(columns) == len(self._columns):
+            return self._products[k]
+        places = np.searchsorted(self._columns, columns)
+        return self._products[k][np.ix_(places, places)]
+
+    def _by_rows(self, bent: Vector, columns: NDArray[np.intp]) -> Matrix:
+        problem = self.problem
+        own = [bent[a:b] for a, b in problem.data.ranges]
+        (total,) = _added(problem.executor.map(_products, problem.blocks, columns, own=own))
+        return total
+
+    def by_weights(self, point: Point, chosen: NDArray[np.intp]) -> Matrix:
+        """``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` summed over scores for the chosen kernels."""
+        problem, factor = self.problem, self.factor(point.weights)
+        total = np.zeros((len(chosen), len(chosen)))
+        for t, part in enumerate(factor.parts):
+            u = np.empty((self.n_rows, len(chosen)))
+            for place, k in enumerate(chosen):
+                mine = slice(problem.map.starts[k], problem.map.starts[k + 1])
+                u[:, place] = problem.features[:, mine] @ point.theta[mine, t] / self.lam
+            total += part.form(u)
+        return total
+
+
+def _products(block: Any, bent: Vector, columns: NDArray[np.intp]) -> tuple[Matrix]:
+    total = np.zeros((len(columns), len(columns)))
+    for part, features in block.chunks():
+        root = np.sqrt(bent[part, None]).astype(features.dtype)
+        half = root * (features if len(columns) == features.shape[1] else features[:, columns])
+        total += half.T @ half
+    return (total,)
+
+
+def _added(sums: list[tuple[Matrix]]) -> tuple[Matrix]:
+    total = sums[0][0]
+    for (part,) in sums[1:]:
+        total += part
+    return (total,)
+
+
+class Factor:
+    """``sqrt(d) Φ'WΦ sqrt(d) + lam``, score by score."""
+
+    def __init__(self, parts: list[FeatureFactor | KernelFactor]):
+        self.parts = parts
+
+    def solve(self, right: Matrix) -> Matrix:
+        """The inverse times ``right`` (D, T)."""
+        with one_blas_thread():
+            return np.column_stack([part.solve(right[:, [t]])[:, 0] for t, part in enumerate(self.parts)])
+
+
+class FeatureFactor:
+    """One score, factorised in the space of the features."""
+
+    def __init__(self, features: NDArray, roots: Vector, bent: Vector, lam: float, products: Matrix):
+        self.features, self.roots, self.bent = features, roots, bent
+        self.inside = CholeskyFactor(roots[:, None] * products * roots, lam)
+
+    def solve(self, right: Matrix) -> Matrix:
+        return self.inside.solve(right)
+
+    def form(self, u: Matrix) -> Matrix:
+        """``lam u'(lam W⁻¹ + K)⁻¹ u`` for u (n, k)."""
+        bent = self.bent[:, None] * u
+        onto = self.roots[:, None] * (self.features.T @ bent.astype(self.features.dtype)).astype(np.float64)
+        whitened = self.inside.whiten(onto)
+        return u.T @ bent - whitened.T @ whitened
+
+
+class KernelFactor:
+    """One score, factorised in the space of the samples, which are fewer than the features."""
+
+    def __init__(self, scaled: NDArray, bent: Vector, lam: float):
+        self.lam, self.half = lam, np.sqrt(bent)[:, None]
+        self.features = self.half.astype(scaled.dtype) * scaled
+        self.inside = CholeskyFactor((self.features @ self.features.T).astype(np.float64), lam)
+
+    def solve(self, right: Matrix) -> Matrix:
+        inner = self.inside.solve((self.features @ right.astype(self.features.dtype)).astype(np.float64))
+        return (right - self.features.T @ inner) / self.lam
+
+    def form(self, u: Matrix) -> Matrix:
+        whitened = self.inside.whiten(self.half * u)
+        return self.lam * (whitened.T @ whitened)
