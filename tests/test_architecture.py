@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "multikernel"
 FLOOR = {
     "compiled",
     "runtime.clock",
+    "runtime.executors",
     "runtime.monitor",
     "runtime.threads",
     "runtime.warnings",

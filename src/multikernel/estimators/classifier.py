@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import KernelMachine, TrainingData, finite, sane_weights
+from multikernel.estimators.blocks import by_blocks
 from multikernel.estimators.cross_validation import predicted
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import ClassifierMixin
@@ -190,6 +191,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     # -- predict -----------------------------------------------------------------------------------------------
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """Confidence scores: shape (n,) for two classes (positive: ``classes_[1]``), else (n, M).
 
@@ -200,6 +202,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         return class_scores(finite(self._task_scores(X)), len(self.classes_), self.multi_class)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray:
         """Predicted labels, shape (m,); ``X`` as for ``decision_function``."""
         scores = self.decision_function(X)
@@ -218,6 +221,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return True
 
     @available_if(lambda self: self._has_probabilities())
+    @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes (m, M), or of each label; ``X`` as for ``decision_function``.
 
@@ -226,6 +230,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return np.exp(self.predict_log_proba(X))
 
     @available_if(lambda self: self._has_probabilities())
+    @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, computed without their underflow; ``X`` as for ``decision_function``."""
         return log_probabilities(self._logits(X))

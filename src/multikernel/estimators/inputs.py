@@ -108,6 +108,11 @@ class KernelInput:
         tags.input_tags.allow_nan = self.missing == "mask"
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        # a connection to a cluster stays here
+        state = super().__getstate__()  # type: ignore[misc]
+        return {**state, "executor": None} if hasattr(state.get("executor"), "scheduler_info") else state
+
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
@@ -291,8 +296,11 @@ class KernelInput:
         dtype = np.float32 if self._X.dtype == np.float32 else np.float64
         return LazyStack(self._family, self._X, memory=0, dtype=dtype)
 
-    def _digest_of(self, stack: GramStack) -> str:
+    def _digest_of(self, stack: GramStack | FeatureBlocks) -> str:
         """Fingerprint of the training kernels: of the data and the kernels' parameters, or of all entries."""
+        if isinstance(stack, FeatureBlocks):  # all rows by what was read of them, in whatever blocks
+            X, known = stack.source.take(_fit_rows(len(stack))[:1000]), stack.statistics[1:]
+            return digest([len(stack), X, *(np.array([f"{x:.6g}" for x in numbers]) for numbers in known)])
         if self._X is None:
             return digest([stack.names, *(digest(block) for _, block in stack.blocks())])
         X = self._X

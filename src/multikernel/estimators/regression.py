@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.base import KernelMachine, TrainingData, finite
+from multikernel.estimators.blocks import by_blocks
 from multikernel.estimators.mkl import LpMachine
 from multikernel.estimators.parameters import described, estimator
 from multikernel.estimators.sklearn_bases import RegressorMixin
@@ -25,6 +26,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         weight = self._given_weights(sample_weight, stack)
         return TrainingData(self._normalized(stack), numbers, numbers[:, None], weight)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted numbers, shape (m,).
 

@@ -52,7 +52,7 @@ class SmoothMKL(AverageLossMachine):
 
     executor : distributed.Client, address of a scheduler, "threads", "serial" or None
         Who works on blocks of rows where kernels have explicit features. None: the active Dask client if there is
-        one, else threads.
+        one, else threads. A client cannot be copied: searches that clone the model need one of the others.
 
     Attributes
     ----------

@@ -103,6 +103,8 @@ def start_from(new: Any, old: Any, kernels: Any = slice(None), samples: Any = sl
     weights, alpha = old.weights_[..., kernels], np.zeros((len(old.dual_coef_), old._n_train))
     if "warm_start" not in new.get_params(deep=False) or not (weights.max(axis=-1) > 0.0).all():
         return
+    if old._on_features:  # coefficients are those of features: nothing to take over for other landmarks or kernels
+        return
     alpha[:, old.support_] = old.dual_coef_
     alpha = alpha[:, samples]
     new.set_params(warm_start=True)

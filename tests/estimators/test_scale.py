@@ -1,0 +1,237 @@
+"""Tables in blocks of rows: the same model from every source and executor, and errors that say where."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from multikernel import SVRGMKLClassifier, SVRGMKLRegressor
+from multikernel.gram import DenseStack, LowRankStack
+from multikernel.io.models import load, save
+from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, RandomFourier
+
+RANDOM = np.random.default_rng(0)
+N = 700
+X = RANDOM.normal(size=(N, 8))
+SCORES = X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * RANDOM.normal(size=N)
+Y = np.where(SCORES > 0, "yes", "no")
+KERNELS = [
+    Nystroem(kernel=RBF(), rank=15, columns=[0, 1], name="a"),
+    Nystroem(kernel=RBF(), rank=15, columns=[2, 3], landmarks="kmeans", name="b"),
+    RandomFourier(kernel=RBF(), rank=20, columns=[4, 5, 6], name="c"),
+    Linear(columns=[7], name="d"),
+]
+OPTIONS = {"p": 1.5, "C": 1.0, "tol": 1e-8}
+
+
+def fitted(X=X, y=Y, **options):
+    return SVRGMKLClassifier(KERNELS, **{**OPTIONS, **options}).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return fitted()
+
+
+def assert_same(model, other):
+    assert_allclose(model.objective_, other.objective_, rtol=1e-6)
+    assert_allclose(model.weights_, other.weights_, atol=1e-4)
+    assert model.converged_
+
+
+@pytest.mark.parametrize(
+    ("p", "normalize"),
+    [(1.0, None), (np.inf, None)]
+    + [(1.5, steps) for steps in (None, "variance", ["center", "trace"], "cosine", {"a": "center", "*": "trace"})],
+)
+def test_the_dense_kernel_has_the_same_optimum(p, normalize):
+    model = fitted(p=p, normalize=normalize)
+    gram = DenseStack(KernelFamily.fit(KERNELS, X).evaluate(X), names=list("abcd"))
+    dense = SVRGMKLClassifier("precomputed", normalize=normalize, **{**OPTIONS, "p": p}).fit(gram, Y)
+    assert_same(model, dense)
+    assert_allclose(model.decision_function(X), dense.decision_function(gram), atol=2e-3)
+    assert model._n_train == 15 + 15 + 20 + 1
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smoothed_hinge"])
+def test_several_classes_and_weights_have_the_optimum_of_the_kernels(loss):
+    y = np.digitize(SCORES, [-0.7, 0.7])
+    weight = 1.0 + np.arange(N) % 3
+    options = {**OPTIONS, "tol": 1e-7, "loss": loss, "class_weight": {0: 2.0, 1: 1.0, 2: 1.0}}
+    model = SVRGMKLClassifier(KERNELS, **options).fit(X, y, sample_weight=weight)
+    roots = LowRankStack.from_family(KernelFamily.fit(KERNELS, X), X)
+    by_samples = SVRGMKLClassifier("precomputed", **options).fit(roots, y, sample_weight=weight)
+    assert_allclose(model.objective_, by_samples.objective_, rtol=1e-6)
+    assert_allclose(model.weights_, by_samples.weights_, atol=1e-3)
+
+
+def test_coefficients_of_features_give_the_objective(in_memory):
+    model = in_memory
+    family = KernelFamily.fit(KERNELS, X)
+    features, owner = [kernel.features(X) for kernel in family.kernels], np.repeat(range(4), [15, 15, 20, 1])
+    v = np.zeros(len(owner))
+    v[model.support_] = model.dual_coef_[0]
+    scores = np.hstack(features) @ (model.weights_[owner] * v)
+    assert_allclose(model.decision_function(X), scores, atol=1e-9)
+    value = model.weights_ @ np.bincount(owner, v**2) / (2 * N) + np.logaddexp(0, -np.where(Y == "yes", 1, -1) * scores).mean()
+    assert_allclose(model.objective_, value, rtol=1e-9)
+    assert_allclose(model.kernel_contributions(X).sum(axis=1), scores, atol=1e-9)
+    assert_allclose(model.transform(X) @ model.dual_coef_[0], scores, atol=1e-9)
+    assert_allclose(model.kernel_(X[:5], X[:3]), sum(w * f[:5] @ f[:3].T for w, f in zip(model.weights_, features)))
+
+
+@pytest.mark.parametrize("executor", ["serial", "threads"])
+@pytest.mark.parametrize("memory", [None, "1kB"])
+def test_features_that_are_made_again_in_each_pass_give_the_same(in_memory, executor, memory):
+    assert_same(fitted(memory=memory, executor=executor), in_memory)
+
+
+@pytest.mark.parametrize("size", [13, 200, 5000])
+def test_blocks_of_any_size_give_the_same(in_memory, monkeypatch, size):
+    monkeypatch.setattr("multikernel.kernels.sources.Source.ranges", lambda self, _=0: _cuts(self.shape[0], size))
+    assert_same(fitted(), in_memory)
+
+
+def _cuts(n, size):
+    return [(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def test_a_memory_map_gives_the_same(in_memory, tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = fitted(mapped)
+    assert_same(model, in_memory)
+    assert_allclose(model.decision_function(mapped), model.decision_function(X))
+
+
+@pytest.mark.parametrize("layout", ["file", "folder"])
+def test_parquet_gives_the_same(in_memory, tmp_path, layout):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = [f"x{k}" for k in range(8)]
+    table = pyarrow.table({**dict(zip(names, X.T)), "label": Y})
+    if layout == "file":
+        path = tmp_path / "big.parquet"
+        parquet.write_table(table, path, row_group_size=150)
+    else:
+        path = tmp_path
+        parquet.write_table(table[:300], path / "part-0.parquet")
+        parquet.write_table(table[300:], path / "part-1.parquet", row_group_size=100)
+    model = fitted(path, "label")
+    assert_same(model, in_memory)
+    assert list(model.feature_names_in_) == names
+    parquet.write_table(table.drop_columns("label"), tmp_path / "new-samples.parquet", row_group_size=99)
+    assert_allclose(model.decision_function(tmp_path / "new-samples.parquet"), model.decision_function(X))
+
+
+def test_files_with_other_columns_are_refused(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"a": [1.0], "b": [2.0]}), tmp_path / "0.parquet")
+    parquet.write_table(pyarrow.table({"a": [1.0], "c": [2.0]}), tmp_path / "1.parquet")
+    with pytest.raises(ValueError, match=r"1\.parquet has other columns than .*0\.parquet: 'b' differs"):
+        fitted(tmp_path, [1])
+    with pytest.raises(ValueError, match="has no column 'label'"):
+        (tmp_path / "1.parquet").unlink()
+        fitted(tmp_path, "label")
+
+
+def test_zarr_gives_the_same(in_memory, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(tmp_path / "X.zarr", data=X, chunks=(128, 8))
+    assert_same(fitted(array), in_memory)
+
+
+def test_single_precision_reaches_the_same_optimum(in_memory):
+    single = fitted(X.astype(np.float32), tol=1e-4)
+    assert single._feature_type == "float32"
+    assert_allclose(single.objective_, in_memory.objective_, rtol=2e-4)
+    assert single.dual_gap_ <= 1e-4 * single.objective_
+
+
+def test_missing_views_are_masked_as_in_memory(tmp_path):
+    holes = X.copy()
+    holes[::7, 2:4] = np.nan
+    model = fitted(holes, missing="mask", normalize="center")
+    np.save(tmp_path / "X.npy", holes)
+    mapped = fitted(np.load(tmp_path / "X.npy", mmap_mode="r"), missing="mask", normalize="center", memory="1kB")
+    by_samples = fitted(holes, missing="mask", normalize="center", keep="all")
+    assert_same(mapped, by_samples)
+    assert_same(model, by_samples)
+    assert model.n_missing_["b"] == mapped.n_missing_["b"] == 100
+    assert_allclose(mapped.decision_function(holes[:20]), by_samples.decision_function(holes[:20]), atol=2e-3)
+
+
+def test_regression_on_blocks_has_the_optimum_of_the_kernels():
+    for loss in ("squared", "huber"):
+        model = SVRGMKLRegressor(KERNELS, loss=loss, C=1.0, tol=1e-8).fit(X, SCORES)
+        by_samples = SVRGMKLRegressor(KERNELS, loss=loss, C=1.0, tol=1e-8, keep="all").fit(X, SCORES)
+        assert_same(model, by_samples)
+        assert_allclose(model.predict(X[:9]), by_samples.predict(X[:9]), atol=2e-3)
+
+
+def test_a_model_does_not_grow_with_the_samples(tmp_path):
+    sizes = []
+    for k in (1, 4):
+        model = fitted(np.tile(X, (k, 1)), np.tile(Y, k), tol=1e-3)
+        model.history_ = []
+        save(model, tmp_path / f"{k}.mkl")
+        sizes.append((tmp_path / f"{k}.mkl").stat().st_size)
+        assert_allclose(load(tmp_path / f"{k}.mkl").decision_function(X), model.decision_function(X))
+    assert abs(sizes[1] - sizes[0]) < 0.05 * sizes[0]
+
+
+def test_a_warm_start_is_the_solution():
+    model = fitted(warm_start=True)
+    passes = model.history_[-1]["passes"]
+    assert model.fit(X, Y).history_[-1]["passes"] < passes / 2
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_rows_with_nan_are_named(tmp_path):
+    spoilt = X.copy()
+    spoilt[613, 3] = np.nan
+    np.save(tmp_path / "X.npy", spoilt)
+    with pytest.raises(ValueError, match="NaN or infinity in 1 of the rows .* the first in row 613"):
+        fitted(np.load(tmp_path / "X.npy", mmap_mode="r"))
+
+
+def test_labels_of_another_length_are_refused(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    with pytest.raises(ValueError, match="X has 700 rows, but y has 699 entries"):
+        fitted(np.load(tmp_path / "X.npy", mmap_mode="r"), Y[:-1])
+
+
+def test_kernels_without_features_and_estimators_without_blocks_are_named(tmp_path):
+    from multikernel import MKLClassifier
+
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="no Parquet file"):
+        fitted(tmp_path, Y)
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(tmp_path / "X.zarr", data=X, chunks=(128, 8))
+    with pytest.raises(ValueError, match=r"kernels \['rbf\(mean\)'\] have no explicit features"):
+        SVRGMKLClassifier([RBF()]).fit(array, Y)
+    with pytest.raises(TypeError, match="MKLClassifier cannot read X in blocks"):
+        MKLClassifier(KERNELS).fit(array, Y)
+
+
+# -- Dask ------------------------------------------------------------------------------------------------------------
+
+
+def test_dask_arrays_are_read_in_chunks_and_answered_lazily(in_memory):
+    da = pytest.importorskip("dask.array")
+    given = da.from_array(X, chunks=(100, 4))
+    model = fitted(given, da.from_array(Y, chunks=100))
+    assert_same(model, in_memory)
+    for answer in ("predict", "decision_function", "predict_proba"):
+        lazy = getattr(model, answer)(given)
+        assert isinstance(lazy, da.Array)
+        assert lazy.shape == getattr(model, answer)(X).shape
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), getattr(model, answer)(X))
+
+
+def test_unknown_chunk_sizes_are_named():
+    da = pytest.importorskip("dask.array")
+    given = da.from_array(X, chunks=100)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        fitted(given[given[:, 0] > 0], Y)
