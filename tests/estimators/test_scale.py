@@ -72,7 +72,10 @@ def test_coefficients_of_features_give_the_objective(in_memory):
     v[model.support_] = model.dual_coef_[0]
     scores = np.hstack(features) @ (model.weights_[owner] * v)
     assert_allclose(model.decision_function(X), scores, atol=1e-9)
-    value = model.weights_ @ np.bincount(owner, v**2) / (2 * N) + np.logaddexp(0, -np.where(Y == "yes", 1, -1) * scores).mean()
+    value = (
+        model.weights_ @ np.bincount(owner, v**2) / (2 * N)
+        + np.logaddexp(0, -np.where(Y == "yes", 1, -1) * scores).mean()
+    )
     assert_allclose(model.objective_, value, rtol=1e-9)
     assert_allclose(model.kernel_contributions(X).sum(axis=1), scores, atol=1e-9)
     assert_allclose(model.transform(X) @ model.dual_coef_[0], scores, atol=1e-9)
@@ -128,8 +131,8 @@ def test_files_with_other_columns_are_refused(tmp_path):
     parquet.write_table(pyarrow.table({"a": [1.0], "c": [2.0]}), tmp_path / "1.parquet")
     with pytest.raises(ValueError, match=r"1\.parquet has other columns than .*0\.parquet: 'b' differs"):
         fitted(tmp_path, [1])
+    (tmp_path / "1.parquet").unlink()
     with pytest.raises(ValueError, match="has no column 'label'"):
-        (tmp_path / "1.parquet").unlink()
         fitted(tmp_path, "label")
 
 
@@ -191,7 +194,7 @@ def test_rows_with_nan_are_named(tmp_path):
     spoilt = X.copy()
     spoilt[613, 3] = np.nan
     np.save(tmp_path / "X.npy", spoilt)
-    with pytest.raises(ValueError, match="NaN or infinity in 1 of the rows .* the first in row 613"):
+    with pytest.raises(ValueError, match=r"NaN or infinity in 1 of the rows .* the first in row 613"):
         fitted(np.load(tmp_path / "X.npy", mmap_mode="r"))
 
 

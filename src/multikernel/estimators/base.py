@@ -34,7 +34,8 @@ from multikernel.runtime.run import Run, Solver
 
 # Parameters that do not change what a fit computes, given its kernels: a checkpoint can be resumed with others.
 RUN_PARAMETERS = {
-    *("executor", "verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels", "probability")
+    *("verbose", "n_jobs", "checkpoint", "max_time", "callback", "warm_start", "memory", "kernels", "probability"),
+    "executor",
 }
 
 # Weights below this share of the largest count as zero.
@@ -48,7 +49,7 @@ LARGEST = 1e50
 class TrainingData:
     """What the problems of a fit are made of."""
 
-    stack: GramStack  # normalised kernels of the n training samples
+    stack: Any  # normalised kernels of the n training samples: a Gram stack, or features in blocks of rows
     labels: NDArray  # (n,): what the user gave, classes or numbers
     targets: NDArray[np.float64]  # (n, T): signs in T binary tasks, 0 where a sample has no part; or numbers
     sample_weight: NDArray[np.float64]  # (n,)

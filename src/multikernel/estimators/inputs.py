@@ -14,8 +14,6 @@ from sklearn.utils.validation import validate_data
 
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.build import fit_family, remark_on_cost
-from multikernel.gram.features import FIT_ROWS, STEP, FeatureAxes, FeatureBlocks, FeatureMap
-from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.checks import (
     PSD_CHOICES,
     apply_clip,
@@ -25,6 +23,8 @@ from multikernel.gram.checks import (
     fit_clip,
     without_holes,
 )
+from multikernel.gram.features import FIT_ROWS, STEP, FeatureAxes, FeatureBlocks, FeatureMap
+from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.normalization import Normalization
 from multikernel.io import state
 from multikernel.io.state import positions, reals
@@ -60,6 +60,9 @@ class KernelInput:
     keep: str
     checkpoint: Any = None  # for estimators without the parameter
     executor: Any = None
+    _feature_steps: list[dict]
+    _feature_type: str
+    _columns: NDArray[np.intp] | None
     _family: Any
     _X: Any
     _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
@@ -110,7 +113,7 @@ class KernelInput:
 
     def __getstate__(self) -> dict[str, Any]:
         # a connection to a cluster stays here
-        state = super().__getstate__()  # type: ignore[misc]
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
         return {**state, "executor": None} if hasattr(state.get("executor"), "scheduler_info") else state
 
     def _is_precomputed(self) -> bool:
@@ -160,7 +163,7 @@ class KernelInput:
 
     # -- fit -------------------------------------------------------------------------------------------------
 
-    def _given_stack(self, X: Any, y: Any) -> tuple[GramStack, Any]:
+    def _given_stack(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Validate X and y together; returns the square stack, and y."""
         refuse_masked(X, "X")
         refuse_masked(y, "y")
@@ -265,7 +268,8 @@ class KernelInput:
         present = blocks.statistics[2]
         self.n_missing_ = {name: len(blocks) - round(present[k[0]]) for name, k in self._family.views.items()}
         if not present.all():
-            raise ValueError(f"kernel {blocks.names[int(present.argmin())]!r} is missing for every sample: leave it out.")
+            name = blocks.names[int(present.argmin())]
+            raise ValueError(f"kernel {name!r} is missing for every sample: leave it out.")
         self._largest, self._unit = blocks.largest, np.zeros(len(blocks.names), dtype=bool)
         self._refuse_large()
         return blocks
@@ -313,7 +317,7 @@ class KernelInput:
             parts.append([type(kernel).__name__, {name: digest(value) for name, value in params.items()}])
         return digest(parts)
 
-    def _stack_of_features(self, X: Any, y: Any) -> tuple[GramStack, Any]:
+    def _stack_of_features(self, X: Any, y: Any) -> tuple[GramStack | FeatureBlocks, Any]:
         _refuse_containers(X)
         table = X
         X, y = validate_data(self, X, y, **validation(X))
@@ -461,8 +465,10 @@ class KernelInput:
         """Stack of new samples X against new samples Z, normalised as the training samples were."""
         if self._on_features:
             features = self._feature_map()
-            parts = [np.split(features(self._checked_table(T)), features.starts[1:-1], axis=1) for T in (X, Z)]
-            return LowRankStack(*parts, names=features.family.names)
+            rows, columns = (
+                np.split(features(self._checked_table(T)), features.starts[1:-1], axis=1) for T in (X, Z)
+            )
+            return LowRankStack(rows, columns, features.family.names)
         (X, missing), (Z, gone) = self._new_table(X), self._new_table(Z)
         training, normalization = self._X, self._normalization
         if not normalization.needs_all_columns:  # no training sample is needed

@@ -96,7 +96,6 @@ class SmoothMKL(AverageLossMachine):
         epochs = [row["epoch"] for row in self.history_ if "epoch" in row]
         self.n_iter_ = int(max(epochs, default=self.n_iter_))
 
-
     @staticmethod
     def _sparse(data: TrainingData, result: Result) -> Result:
         """Without coefficients of features that have no weight."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,8 +99,8 @@ class FeatureMap:
         if not len(rows):  # a sum that overflows
             return None
         raise ValueError(
-            f"X contains NaN or infinity in {len(rows)} of the rows {first} to {first + X.shape[0]}, the first in row "
-            f"{first + rows[0]}: impute or leave out these samples; whole views may be missing with missing='mask'."
+            f"X contains NaN or infinity in {len(rows)} of the rows {first} to {first + X.shape[0]}, the first in "
+            f"row {first + rows[0]}: impute or leave out these samples; with missing='mask' whole views may be missing."
         )
 
     def apply(self, step: dict, features: NDArray) -> None:
@@ -146,9 +147,12 @@ class Block:
 
     def chunks(self) -> Iterator[tuple[slice, NDArray]]:
         """Features of ranges of rows, small enough for the cache."""
-        rows = None if self.kept is not None else self.rows()
+        if self.kept is not None:
+            yield from ((part, self.kept[part]) for part in self.map.chunks(len(self)))
+            return
+        rows = self.rows()
         for part in self.map.chunks(len(self)):
-            yield part, self.kept[part] if self.kept is not None else self.map(rows[part], self.start + part.start)
+            yield part, self.map(rows[part], self.start + part.start)
 
     def unmasked(self) -> Iterator[tuple[slice, NDArray, NDArray[np.bool_] | None]]:
         """The same as they are before missing views are masked, and which are."""
@@ -159,18 +163,19 @@ class Block:
         for part in self.map.chunks(len(self)):
             yield part, *self.map.unmasked(rows[part], self.start + part.start)
 
-    def with_kept(self) -> Block:
-        """The block with its features computed and kept; the rows are forgotten."""
-        rows, kept = self.rows(), np.empty((len(self), self.map.rank), dtype=self.map.dtype)
+    def with_kept(self, kept: NDArray | None = None) -> Block:
+        """The block with its features computed and kept, in memory that may be given; the rows are forgotten."""
+        rows = self.rows()
+        kept = np.empty((len(self), self.map.rank), dtype=self.map.dtype) if kept is None else kept
         for part in self.map.chunks(len(self)):
             kept[part] = self.map(rows[part], self.start + part.start)
         return replace(self, source=None, kept=kept)
 
 
-def make_block(source: Any, start: int, stop: int, map: FeatureMap, keep: bool) -> Block:
+def make_block(source: Any, start: int, stop: int, map: FeatureMap, keep: bool, kept: NDArray | None = None) -> Block:
     """A block, by whoever will work on it."""
     block = Block(source, start, stop, map)
-    return block.with_kept() if keep else block
+    return block.with_kept(kept) if keep else block
 
 
 def _normalised(block: Block, map: FeatureMap, new: list[dict], in_place: bool) -> Block:
@@ -203,6 +208,11 @@ def _statistics(block: Block, weight: NDArray | None) -> tuple[NDArray, ...]:
     return sums, squares, total, largest
 
 
+def _columns_of(block: Block, columns: NDArray[np.intp], map: FeatureMap) -> Block:
+    kept = np.concatenate([features[:, columns] for _, features in block.chunks()])
+    return replace(block, source=None, map=map, kept=kept)
+
+
 def _rows_of(block: Block, rows: NDArray[np.intp]) -> NDArray:
     if block.kept is not None or not len(rows):
         return np.empty((0, block.map.rank), block.map.dtype) if block.kept is None else block.kept[rows]
@@ -230,6 +240,7 @@ class FeatureBlocks:
         self.nbytes = source.shape[0] * map.rank * map.dtype.itemsize
         self.keeps = self.nbytes <= room
         self.ranges = source.ranges(max(256, min(BLOCK_ROWS, -(-source.shape[0] // 8))))
+        self.whole: NDArray | None = None
         self.blocks = self.executor.make(self._parts())
         self.statistics = self._read(None)
 
@@ -239,7 +250,17 @@ class FeatureBlocks:
         if not self.executor.local and hasattr(self.source, "X") and hasattr(self.source.X, "to_delayed"):
             rows = self.executor.client.compute(list(self.source.X.to_delayed().ravel()))  # type: ignore[attr-defined]
         keep = self.keeps and not self.map.masked  # what is missing must be known until features are normalised
-        return [(make_block, (part, *edge, shared, keep)) for part, edge in zip(rows, self.ranges)]
+        places = self._places()
+        return [
+            (make_block, (part, *edge, shared, keep, place)) for part, edge, place in zip(rows, self.ranges, places)
+        ]
+
+    def _places(self) -> list[NDArray | None]:
+        """Where blocks put features that are kept in this process: parts of one array."""
+        if not (self.keeps and self.executor.local):
+            return [None] * len(self.ranges)
+        self.whole = np.empty((len(self), self.map.rank), dtype=self.map.dtype) if self.whole is None else self.whole
+        return [self.whole[a:b] for a, b in self.ranges]
 
     def __len__(self) -> int:
         return self.source.shape[0]
@@ -252,8 +273,8 @@ class FeatureBlocks:
     def __repr__(self) -> str:
         where = "kept" if self.keeps else "made in each pass"
         return (
-            f"FeatureBlocks({self.n_kernels} kernels, {len(self)} rows in {len(self.ranges)} blocks, {self.map.dtype}, "
-            f"{self.map.rank} features, {format_bytes(self.nbytes)} {where})"
+            f"FeatureBlocks({self.n_kernels} kernels, {len(self)} rows in {len(self.ranges)} blocks, "
+            f"{self.map.dtype}, {self.map.rank} features, {format_bytes(self.nbytes)} {where})"
         )
 
     def _read(self, weight: NDArray | None) -> tuple[NDArray, ...]:
@@ -278,7 +299,7 @@ class FeatureBlocks:
             self._apply(self._step(name, chosen, weight))
             self.statistics = self._read(weight)
         if self.map.masked and self.keeps:
-            self.blocks = self.executor.map(Block.with_kept, self.blocks)
+            self.blocks = self.executor.map(Block.with_kept, self.blocks, own=self._places())
         return self.map.steps
 
     def _step(self, name: str, chosen: NDArray[np.bool_], weight: NDArray | None) -> list[dict]:
@@ -308,12 +329,26 @@ class FeatureBlocks:
 
     def take(self, rows: NDArray[np.intp], columns: Any = None) -> GivenBlocks:
         """Some of the samples, their features in this process; as of a Gram stack of the same samples twice."""
+        if self.whole is not None:
+            everything = len(rows) == len(self) and bool((np.diff(rows) == 1).all())
+            return GivenBlocks(self.whole if everything else self.whole[rows], self.map)
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         own = [ascending[(ascending >= a) & (ascending < b)] - a for a, b in self.ranges]
         found = np.empty((len(rows), self.map.rank), dtype=self.map.dtype)
         found[order] = np.concatenate(self.executor.collect(_rows_of, self.blocks, own=own))
         return GivenBlocks(found, self.map)
+
+    def kernels(self, chosen: NDArray[np.intp]) -> FeatureBlocks:
+        """The samples with the features of some kernels, which are kept; in ascending order."""
+        part, m = copy(self), self.map
+        part.map = FeatureMap(m.family.take(chosen), dtype=m.dtype)  # normalised and masked they are already
+        part.names, part.n_kernels, part.keeps, part.whole = tuple(part.map.family.names), len(chosen), True, None
+        columns = np.flatnonzero(np.isin(m.owner, chosen))
+        sums, *of_kernels = self.statistics
+        part.statistics = sums[columns], *(numbers[chosen] for numbers in of_kernels)
+        part.blocks = self.executor.map(_columns_of, self.blocks, columns, self.executor.share(part.map))
+        return part
 
 
 class GivenBlocks(FeatureBlocks):
@@ -323,7 +358,7 @@ class GivenBlocks(FeatureBlocks):
         self.source, self.map, self.executor, self.keeps = ArraySource(features), map, Executor(), True
         self.names, self.n_kernels, self.nbytes = tuple(map.family.names), len(map.family), features.nbytes
         size = max(256, min(BLOCK_ROWS, -(-len(features) // 8)))
-        self.ranges = self.source.ranges(size)
+        self.ranges, self.whole = self.source.ranges(size), features
         self.blocks = [Block(None, a, b, map, features[a:b]) for a, b in self.ranges]
 
     def axes(self) -> FeatureAxes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import numbers
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,6 +77,11 @@ class Kernel(BaseEstimator):
         n_features_in_=COUNT,
         name=optional(text),
     )
+
+    @classmethod
+    @functools.cache  # scikit-learn would look at the signature for each of many kernels, several times
+    def _get_param_names(cls) -> list[str]:
+        return super()._get_param_names()
 
     def _sizes(self) -> dict[str, int]:
         if not len(self.columns_):

@@ -295,7 +295,7 @@ class KernelFamily:
 
     @cached_property
     def columns_read(self) -> np.ndarray | None:
-        """Columns of X that are the features of all kernels, one kernel's after the other's; None if it takes more."""
+        """Columns of X that are the features of all kernels, kernel by kernel; None if there is more to do."""
         if not all(type(kernel) is Linear for kernel in self.kernels):
             return None
         return np.concatenate([kernel.columns_ for kernel in self.kernels])
@@ -428,6 +428,8 @@ class KernelFamily:
             return None
         ranges = np.ptp(X[np.unique(np.linspace(0, len(X) - 1, MOST_ROWS).astype(int))], axis=0)
         for kernel in self.kernels:
+            if len(kernel.columns_) < 2:
+                continue
             own = np.where(ranges[kernel.columns_] > 0.0, ranges[kernel.columns_], np.nan)
             if not kernel.needs_scaling or np.isfinite(own).sum() < 2:
                 continue

@@ -199,7 +199,7 @@ def _merged(ranges: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
 
 
 def as_numbers(block: Any, start: int, names: Sequence[str] | None = None) -> Any:
-    """A block in single or double precision, CSR if sparse; an error that names its rows if it holds anything else."""
+    """A block in single or double precision, CSR if sparse; an error that names its rows if these are no numbers."""
     if sparse.issparse(block):
         return block.tocsr()
     block = np.asarray(block)

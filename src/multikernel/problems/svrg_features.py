@@ -15,8 +15,8 @@ from multikernel.problems.weight_sets import LpBall, nearest
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-# What passes in single precision may be off by, relative to the objective: some ten times what is seen. No solution is
-# called converged before a pass in double precision, whose rounding is bounded, has said so.
+# What passes in single precision may be off by, relative to the objective: some ten times what is seen. No solution
+# is called converged before a pass in double precision, whose rounding is bounded, has said so.
 SINGLE = 1e-5
 
 
@@ -56,8 +56,8 @@ class FeatureProblem:
     """The problem of :class:`~multikernel.problems.svrg.SmoothProblem` in the primal, on row blocks of features.
 
     A solution is weights d and coefficients v (D, T) of the features, with ``w_j = d_j v_j``. With scores f, dual
-    point ``A_i = -c_i ℓ'(f_i)`` and ``θ = Σ_i A_i φ(x_i)``, which one pass gives, the gradient in ``sqrt(d_j) v_j`` is
-    ``sqrt(d_j) (lam v_j - θ_j)``, and
+    point ``A_i = -c_i ℓ'(f_i)`` and ``θ = Σ_i A_i φ(x_i)``, which one pass gives, the gradient in ``sqrt(d_j) v_j``
+    is ``sqrt(d_j) (lam v_j - θ_j)``, and
 
         D(A) = -Σ_i c_i ℓ*(-A_i / c_i) - 1/(2 lam) ‖(‖θ_j‖²)_j‖_{p/(p-1)}  <=  optimum  <=  g(w, d):
 
@@ -144,6 +144,12 @@ class FeatureProblem:
         terms = chunk + len(self.data) / chunk + len(self.data.ranges) + 8 + 8 * (self.loss.n_scores + 4)
         return terms * UNIT * np.sqrt(self._sizes) * slopes
 
+    @cached_property
+    def mean_squares(self) -> Vector:
+        """At least ``Σ_i c_i ‖φ_j(x_i)‖²``, shape (F,): exactly that if all samples count alike."""
+        alike = np.ptp(self.loss.importance) == 0.0
+        return self.data.statistics[1] / len(self.data) if alike and not self.map.masked else self._sizes
+
     def certificate(self, weights: NDArray, v: NDArray) -> Certificate:
         """g(w, d), and the bound that the dual point of its scores proves."""
         found = self._certificate(self.at(weights, v))
@@ -153,13 +159,10 @@ class FeatureProblem:
 
     def _certificate(self, point: Point) -> Certificate:
         plain, safe = (
-            self.weight_set.support(q) / (2.0 * self.lam)
-            for q in (point.squares, point.squares + point.squares_off)
+            self.weight_set.support(q) / (2.0 * self.lam) for q in (point.squares, point.squares + point.squares_off)
         )
         lost = point.linear_off + safe - plain
-        return Certificate(
-            point.value + point.loss_off, point.linear - plain - lost, rounding=point.loss_off + lost
-        )
+        return Certificate(point.value + point.loss_off, point.linear - plain - lost, rounding=point.loss_off + lost)
 
     # -- some of the rows --------------------------------------------------------------------------------------------
 

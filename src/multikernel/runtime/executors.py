@@ -36,7 +36,7 @@ class Executor:
     def map(
         self, function: Callable[..., Any], blocks: Sequence[Any], *shared: Any, own: Sequence[Any] | None = None
     ) -> list[Any]:
-        """``function(block, *shared)`` of each block, which takes its place; after the block comes what is its own."""
+        """``function(block, *shared)`` of each block, which takes its place; what is its own comes after it."""
         return self._each(function, _arguments(blocks, shared, own))
 
     def collect(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.problems.svrg import SmoothProblem
 from multikernel.problems.svrg_features import FeatureProblem, Matrix, Point, Vector
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
@@ -26,8 +25,9 @@ MEMORY, MOST_STEPS, MOST_TRIALS, ENOUGH = 10, 100, 20, 1e-4
 STALE, CHANGED, NOTHING = 0.2, 1e-3, 1e9
 # Multiplications that second derivatives of each score alone may cost; beyond, scores share them but for a factor.
 AFFORDABLE = 2e10
-# Kernels from which on those without a weight are left out from the start (p = 1), and weights have a closed form.
-MANY_KERNELS, FIRST_KERNELS = 100, 50
+# Kernels from which on working sets of so many are solved (p = 1), or weights have their closed form (p > 1); and the
+# share of the gap to which working sets are solved.
+MANY_KERNELS, FIRST_KERNELS, SHARE_OF_GAP = 200, 100, 0.2
 
 
 def primal_newton(
@@ -37,22 +37,63 @@ def primal_newton(
 
     The inner problem is solved by L-BFGS that begins with ``(Φ_S'WΦ_S + lam/d)⁻¹``, S being 20,000 rows at random: a
     Newton method where these are all rows. The same factor gives second derivatives of J, so that weights move by
-    Newton steps [CR08]; for p > 1 and more than 100 kernels by their closed form. More rows than S: the problem on S
+    Newton steps [CR08]; for p > 1 and more than 200 kernels by their closed form. More rows than S: the problem on S
     comes first, and costs no pass.
     """
     problem.tol = monitor.tol
-    dual = FeatureDual(problem, monitor)
     ball = problem.weight_set
+    if ball.p == 1.0 and problem.n_kernels > MANY_KERNELS:
+        working_sets(problem, monitor, start, max_iter)
+        return
+    dual = FeatureDual(problem, monitor)
     simple = ball.is_box or problem.n_kernels == 1 or (ball.p > 1.0 and problem.n_kernels > MANY_KERNELS)
     if start is None and dual.sample.n_rows < len(problem.data):
         start = _start_on_sample(dual.sample.problem, monitor, max_iter)
-    solve = closed_form if simple else newton
+    solve: Any = closed_form if simple else newton
     solve(dual, monitor, None if start is None else (start[0], as_columns(start[1])), max_iter=max_iter)
 
 
-def smooth_auto(problem: SmoothProblem | FeatureProblem, monitor: Monitor, start: Start = None, **options: Any) -> None:
+def working_sets(problem: FeatureProblem, monitor: Monitor, start: Start, max_iter: int) -> None:
+    """p = 1 and very many kernels: solve the problem on few of them, add those that it shows to be worth a weight.
+
+    The dual value of the loss is strongly concave, so that its optimum A* is near any A of small gap: ``‖θ_j(A*)‖``
+    is within ``sqrt(2 L gap Σ_i c_i ‖φ_j(x_i)‖²)`` of ``‖θ_j(A)‖``. A kernel that stays below another even so has no
+    weight at the optimum, and is never looked at again [NFGS17].
+    """
+    weights, v = problem.start() if start is None else (np.array(start[0]), as_columns(start[1]).copy())
+    if start is None:
+        weights[:] = 0.0
+    alive, owner = np.ones(problem.n_kernels, dtype=bool), problem.map.owner
+    spread = np.sqrt(2.0 * problem.loss.smoothness * problem.mean_squares)
+    size, used = FIRST_KERNELS, np.flatnonzero(weights)
+    for _ in range(max_iter):
+        point = problem.at(weights, v)
+        norms, gap = np.sqrt(point.squares), monitor.certificate.gap
+        if np.isfinite(gap):
+            radius = spread * np.sqrt(gap)
+            alive &= norms + radius >= (norms - radius).max()
+        rivals = np.setdiff1d(np.flatnonzero(alive), used)
+        best = rivals[np.argsort(-norms[rivals], kind="stable")[:size]]
+        chosen = np.sort(np.concatenate([used, best]))
+        columns = np.isin(owner, chosen)
+        part = FeatureProblem(problem.data.kernels(chosen), problem.loss, problem.lam, 1.0, tol=monitor.tol)
+        rough = SHARE_OF_GAP * monitor.certificate.relative_gap
+        watcher = Monitor(part, max(SHARE_OF_GAP * monitor.tol, rough if np.isfinite(rough) else 1e-2))
+        begin = (weights[chosen], v[columns]) if len(used) else None
+        newton(FeatureDual(part, watcher), watcher, begin, max_iter=max_iter)
+        assert watcher.best is not None
+        weights, v = np.zeros_like(weights), np.zeros_like(v)
+        weights[chosen], v[columns] = watcher.best[0], as_columns(watcher.best[1])
+        monitor.notes = {"epoch": len(monitor.history) + 1, "passes": problem.passes, "kernels": int(alive.sum())}
+        if monitor(weights, v):
+            return
+        used = np.flatnonzero(weights)
+        size = max(size, len(used))
+
+
+def smooth_auto(problem: Any, monitor: Monitor, start: Start = None, **options: Any) -> None:
     """The solver for features in blocks, or that for kernels."""
-    (primal_newton if isinstance(problem, FeatureProblem) else svrg)(problem, monitor, start, **options)  # type: ignore[operator]
+    (primal_newton if isinstance(problem, FeatureProblem) else svrg)(problem, monitor, start, **options)
 
 
 def _start_on_sample(problem: FeatureProblem, monitor: Monitor, max_iter: int) -> tuple[NDArray, NDArray]:
@@ -81,13 +122,8 @@ class FeatureDual:
         self._epoch = int(monitor.history[-1].get("epoch", 0)) if monitor.history else 0
 
     def start(self) -> tuple[Vector, Matrix]:
-        """Equal weights, or weights of the most promising kernels alone where there are very many, and v = 0."""
-        weights, v = self.problem.start()
-        if self.weight_set.p == 1.0 and self.n_kernels > MANY_KERNELS:
-            squares = self.problem.at(weights, v).squares
-            weights = np.zeros_like(weights)
-            weights[np.argsort(-squares, kind="stable")[:FIRST_KERNELS]] = 1.0 / FIRST_KERNELS
-        return weights, v
+        """Equal weights, and v = 0."""
+        return self.problem.start()
 
     def solve_inner(self, weights: NDArray, warm: NDArray, tol: float) -> tuple[float, NDArray]:
         """J(weights) and its v, to a relative gap ``tol``."""
@@ -141,7 +177,7 @@ class FeatureDual:
     def curvature(
         self, weights: NDArray, v: NDArray, chosen: NDArray[np.intp], *, ridge: float = 0.0, rough: bool = False
     ) -> NDArray[np.float64]:
-        """Second derivatives of J for the chosen kernels, ``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` with u_j = Φ_j θ_j / lam."""
+        """Second derivatives of J for chosen kernels, ``lam u_j'(lam W⁻¹ + K)⁻¹ u_k`` with u_j = Φ_j θ_j / lam."""
         point = self._point(v)
         self.sample.follow(point)
         return self.sample.by_weights(point, chosen)
