@@ -363,15 +363,18 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Scores of the tasks, shape (n, T)."""
         check_is_fitted(self)
         if self._on_features:
-            X, features = self._checked_table(X), self._feature_map()
-            w = np.zeros((features.rank, len(self.dual_coef_)))
-            w[self.support_] = (self.weights_[features.owner[self.support_]] * self.dual_coef_).T
-            scores = [features(X[rows]) @ w for rows in features.chunks(X.shape[0])]
-            return np.vstack(scores) + self.intercept_
+            return self._feature_scores(X) + self.intercept_
         stack = self._test_stack(X)
         if self.weights_.ndim == 2:  # each task has a kernel of its own
             return np.einsum("tf,fmt->mt", self.weights_, stack.apply(self.dual_coef_.T)) + self.intercept_
         return combined_scores(stack, self._combination(self.weights_), self.dual_coef_.T) + self.intercept_
+
+    def _feature_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores without ``intercept_`` of a model of features, few rows at a time, shape (n, T)."""
+        X, features = self._checked_table(X), self._feature_map()
+        w = np.zeros((features.rank, len(self.dual_coef_)))
+        w[self.support_] = (self.weights_[features.owner[self.support_]] * self.dual_coef_).T
+        return np.vstack([features(X[rows]) @ w for rows in features.chunks(X.shape[0])])
 
     def transform(self, X: Any) -> NDArray[np.floating]:
         """The combined kernel between new samples and training samples: those ``support_``, or all.

@@ -21,8 +21,10 @@ from multikernel.estimators.cross_validation import CrossValidated, KnownScores,
 from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, combined_scores, parse_memory
+from multikernel.gram.features import FeatureBlocks
 from multikernel.io.state import REAL, attributes, reals
 from multikernel.problems.fisher import FisherProblem, class_scores, fisher_system, fisher_targets
+from multikernel.problems.svrg_features import FisherFeatures
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
@@ -94,10 +96,12 @@ class FisherClassifier(KernelClassifier):
         super()._check_parameters()
         find_solver("fisher", self.solver)
 
-    def _problems(self, data: TrainingData, run: Run) -> Sequence[FisherProblem]:
+    def _problems(self, data: TrainingData, run: Run) -> Sequence[FisherProblem | FisherFeatures]:
         p, reg = self._setting()
         codes = np.searchsorted(self.classes_, data.labels)
         targets = fisher_targets(codes, len(self.classes_), data.sample_weight)
+        if isinstance(data.stack, FeatureBlocks):
+            return [FisherFeatures(data.stack, codes, targets, data.sample_weight, reg, p, self.tol)]
         system = fisher_system(_weighted(data), reg, parse_memory(self.memory))
         return [FisherProblem(system, targets, LpBall(p), data.sample_weight)]
 
@@ -107,10 +111,10 @@ class FisherClassifier(KernelClassifier):
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "objective": -row["objective"]}  # the paper maximises
 
-    def _store(self, data: TrainingData, problems: Sequence[FisherProblem], results: list[Result]) -> None:
+    def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
         """The solver minimised −min over alpha of S: the paper's objective is minus its value."""
         (problem,), (result,) = problems, results
-        alpha = problem.coefficients(result.alpha)
+        alpha = problem.coefficients(result.alpha).reshape(len(result.alpha), -1)
         shape = len(self.classes_), alpha.shape[1]
         self.centroids_ = np.zeros(shape) if result.intercept is None else np.asarray(result.intercept)
         intercept = -self.centroids_.mean(axis=0) if shape[0] == 2 else -0.5 * (self.centroids_**2).sum(axis=1)
@@ -137,6 +141,8 @@ class FisherClassifier(KernelClassifier):
     def _project(self, X: Any) -> NDArray[np.float64]:
         """``transform`` as an array, whatever ``set_output`` says."""
         check_is_fitted(self)
+        if self._on_features:
+            return self._feature_scores(X)
         return combined_scores(self._test_stack(X), self._combination(self.weights_), self.dual_coef_.T)
 
     def _task_scores(self, X: Any) -> NDArray[np.float64]:
@@ -222,6 +228,9 @@ class MKFDAClassifier(Restartable, FisherClassifier):
 
     def _setting(self) -> tuple[float, float]:
         return float(self.p), float(self.reg)
+
+    def _takes_blocks(self) -> bool:
+        return self.solver == "auto" and self.keep == "support"
 
 
 @register("mkfda-cv", title="MK-FDA, p and λ by leave-one-out", params={"criterion": "loo"}, order=22)

@@ -27,7 +27,7 @@ from multikernel.problems.losses import (
     SquaredLoss,
 )
 from multikernel.problems.svrg import SmoothProblem
-from multikernel.problems.svrg_features import FeatureProblem
+from multikernel.problems.svrg_features import FeatureProblem, feature_problem
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.catalogue import find_solver
@@ -85,7 +85,7 @@ class SmoothMKL(AverageLossMachine):
     def _smooth_problem(self, data: TrainingData, loss: SmoothLoss) -> SmoothProblem | FeatureProblem:
         lam = self._lambda(loss.total_weight)
         if isinstance(data.stack, FeatureBlocks):
-            return FeatureProblem(data.stack, loss, lam, self.p, tol=self.tol)
+            return feature_problem(data.stack, loss, lam, self.p, self.tol)
         return SmoothProblem(data.stack, loss, lam, self.p, memory=parse_memory(self.memory))
 
     def _solver(self) -> Solver:

@@ -100,7 +100,7 @@ class FeatureMap:
             return None
         raise ValueError(
             f"X contains NaN or infinity in {len(rows)} of the rows {first} to {first + X.shape[0]}, the first in "
-            f"row {first + rows[0]}: impute or leave out these samples; with missing='mask' whole views may be missing."
+            f"row {first + rows[0]}: impute or leave out these samples. With missing='mask' a sample may lack views."
         )
 
     def apply(self, step: dict, features: NDArray) -> None:
@@ -331,13 +331,13 @@ class FeatureBlocks:
         """Some of the samples, their features in this process; as of a Gram stack of the same samples twice."""
         if self.whole is not None:
             everything = len(rows) == len(self) and bool((np.diff(rows) == 1).all())
-            return GivenBlocks(self.whole if everything else self.whole[rows], self.map)
+            return GivenBlocks(self.whole if everything else self.whole[rows], self.map, self.statistics)
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         own = [ascending[(ascending >= a) & (ascending < b)] - a for a, b in self.ranges]
         found = np.empty((len(rows), self.map.rank), dtype=self.map.dtype)
         found[order] = np.concatenate(self.executor.collect(_rows_of, self.blocks, own=own))
-        return GivenBlocks(found, self.map)
+        return GivenBlocks(found, self.map, self.statistics)
 
     def kernels(self, chosen: NDArray[np.intp]) -> FeatureBlocks:
         """The samples with the features of some kernels, which are kept; in ascending order."""
@@ -352,9 +352,10 @@ class FeatureBlocks:
 
 
 class GivenBlocks(FeatureBlocks):
-    """Features in memory, such as those of a sample of rows."""
+    """Features in memory, such as those of a sample of rows; ``statistics`` are those of the samples it is from."""
 
-    def __init__(self, features: NDArray, map: FeatureMap):
+    def __init__(self, features: NDArray, map: FeatureMap, statistics: tuple[NDArray, ...]):
+        self.statistics = statistics
         self.source, self.map, self.executor, self.keeps = ArraySource(features), map, Executor(), True
         self.names, self.n_kernels, self.nbytes = tuple(map.family.names), len(map.family), features.nbytes
         size = max(256, min(BLOCK_ROWS, -(-len(features) // 8)))

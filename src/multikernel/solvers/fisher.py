@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
 from multikernel.problems.fisher import FisherProblem, fisher_system
+from multikernel.problems.svrg_features import FisherFeatures
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.solvers.common.newton import Start, evaluate, search_towards
 from multikernel.solvers.mkl.closed_form import closed_form
+from multikernel.solvers.svrg.primal import primal_newton
 
 Vector = NDArray[np.float64]
 Score = Callable[[FisherProblem, NDArray, NDArray], float]
@@ -89,9 +91,17 @@ def mixtures(alpha: NDArray, n_kernels: int, random: np.random.Generator) -> NDA
 
 
 def solve_fisher(
-    problem: FisherProblem, monitor: Monitor, start: Start, *, run: Callable[..., None], max_iter: int
+    problem: FisherProblem | FisherFeatures,
+    monitor: Monitor,
+    start: Start,
+    *,
+    run: Callable[..., None],
+    max_iter: int,
 ) -> None:
     """Run a solver from weights of any size; those of another p serve as well."""
+    if isinstance(problem, FisherFeatures):
+        primal_newton(problem, monitor, None if start is None else problem.repaired(*start), max_iter=max_iter)
+        return
     begin = None if start is None else scaled_start(start[0], problem.weight_set, zeros=run is not closed_form)
     run(problem, monitor, None if begin is None else (begin, problem.start()[1]), max_iter=max_iter)
 

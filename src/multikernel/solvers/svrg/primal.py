@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.problems.svrg_features import FeatureProblem, Matrix, Point, Vector
+from multikernel.problems.svrg_features import FeatureProblem, Matrix, MomentProblem, Point, Vector
 from multikernel.runtime.clock import OutOfTime, check
 from multikernel.runtime.monitor import Monitor
 from multikernel.runtime.threads import one_blas_thread
@@ -117,7 +117,9 @@ class FeatureDual:
     def __init__(self, problem: FeatureProblem, monitor: Monitor):
         self.problem, self.monitor, self.weight_set = problem, monitor, problem.weight_set
         self.n_kernels = problem.n_kernels
-        self.sample = SampledHessian(problem)
+        self.sample: MomentHessian | SampledHessian = (
+            MomentHessian(problem) if isinstance(problem, MomentProblem) else SampledHessian(problem)
+        )
         self._points: list[Point] = []
         self._epoch = int(monitor.history[-1].get("epoch", 0)) if monitor.history else 0
 
@@ -218,6 +220,43 @@ class Pairs:
         for (step, turn, rho), share in zip(self.moves, reversed(shares)):
             found += (share - rho * float(np.vdot(turn, found))) * step
         return -found
+
+
+class MomentHessian:
+    """What :class:`SampledHessian` has, of all rows: with the squared loss second derivatives are its moments."""
+
+    def __init__(self, problem: MomentProblem):
+        self.problem, self.n_rows = problem, len(problem.data)
+        self._factor: tuple[Vector, FeatureFactor] | None = None
+
+    def follow(self, point: Point) -> None:
+        """They are the same everywhere."""
+
+    def _one(self, weights: NDArray) -> FeatureFactor:
+        if self._factor is None or not np.array_equal(self._factor[0], weights):
+            own, products = weights[self.problem.map.owner], self.problem.moments[0]
+            used = np.flatnonzero(own > 0.0)
+            products = products if len(used) == len(own) else products[np.ix_(used, used)]
+            nothing = np.empty(0)
+            factor = FeatureFactor(nothing, np.sqrt(own[used]), nothing, self.problem.lam, products)
+            self._factor = np.array(weights), factor
+        return self._factor[1]
+
+    def factor(self, weights: NDArray) -> Factor:
+        """What is to be inverted at these weights."""
+        return Factor([self._one(weights)] * self.problem.loss.n_scores)
+
+    def by_weights(self, point: Point, chosen: NDArray[np.intp]) -> Matrix:
+        """``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` summed over scores for the chosen kernels."""
+        m, lam = self.problem.map, self.problem.lam
+        factor, used = self._one(point.weights), point.weights[m.owner] > 0.0
+        total = np.zeros((len(chosen), len(chosen)))
+        for theta in point.theta.T:
+            apart = np.where(m.owner[:, None] == chosen, theta[:, None], 0.0) / lam
+            turned = self.problem.moments[0] @ apart
+            whitened = factor.inside.whiten(factor.roots[:, None] * turned[used])
+            total += apart.T @ turned - whitened.T @ whitened
+        return total
 
 
 class SampledHessian:
