@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,7 +29,14 @@ def by_blocks(method: Method) -> Method:
         if found is None:
             return method(self, X)
         source, _ = found
-        return np.concatenate([method(self, source.read(*edge)) for edge in source.ranges()])
+        names = getattr(self, "feature_names_in_", None)
+        if source.names is not None and names is not None and list(names) != source.names:
+            raise ValueError(
+                f"the columns of X, {source.names[:5]}…, are not those of the training data, {names[:5]}…"
+            )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # which were just compared
+            return np.concatenate([method(self, source.read(*edge)) for edge in source.ranges()])
 
     return answer  # type: ignore[return-value]
 
