@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from multikernel import SVRGMKLClassifier, SVRGMKLRegressor
+from multikernel import MKFDAClassifier, SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, RandomFourier
@@ -168,6 +168,22 @@ def test_regression_on_blocks_has_the_optimum_of_the_kernels():
         by_samples = SVRGMKLRegressor(KERNELS, loss=loss, C=1.0, tol=1e-8, keep="all").fit(X, SCORES)
         assert_same(model, by_samples)
         assert_allclose(model.predict(X[:9]), by_samples.predict(X[:9]), atol=2e-3)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, np.inf])
+@pytest.mark.parametrize("cuts", [[0.0], [-0.7, 0.7]])
+def test_discriminants_on_blocks_are_those_of_the_kernels(tmp_path, p, cuts):
+    y, weight = np.digitize(SCORES, cuts), 1.0 + np.arange(N) % 3
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    options = {"p": p, "reg": 1e-3, "tol": 1e-8}
+    model = MKFDAClassifier(KERNELS, **options).fit(mapped, y, sample_weight=weight)
+    by_samples = MKFDAClassifier(KERNELS, **options).fit(X, y, sample_weight=weight)
+    assert model._on_features
+    assert not by_samples._on_features
+    assert_same(model, by_samples)
+    assert_allclose(model.transform(X), by_samples.transform(X), atol=1e-4)
+    assert_allclose(model.decision_function(X), by_samples.decision_function(X), atol=1e-4)
 
 
 def test_a_model_does_not_grow_with_the_samples(tmp_path):

@@ -21,7 +21,7 @@ from multikernel.estimators.cross_validation import CrossValidated, KnownScores,
 from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, combined_scores, parse_memory
-from multikernel.gram.features import FeatureBlocks
+from multikernel.gram.features import FIT_ROWS, FeatureBlocks
 from multikernel.io.state import REAL, attributes, reals
 from multikernel.problems.fisher import FisherProblem, class_scores, fisher_system, fisher_targets
 from multikernel.problems.svrg_features import FisherFeatures
@@ -64,6 +64,9 @@ class FisherClassifier(KernelClassifier):
 
     Attributes
     ----------
+    support_ : ndarray of shape (n_support,)
+        Training samples with a coefficient; features for tables that are read in blocks of rows, and for more than
+        20,000 samples, if kernels have explicit features: ``dual_coef_`` are then v with ``w_j = weights_j v_j``.
     dual_coef_ : ndarray of shape (c, n_support)
         Coefficients of the discriminants, ``(K + λI)⁻¹H`` transposed: those of the paper divided by 2λ. With weights
         of samples, S = diag(s): ``(SK + λI)⁻¹SH``.
@@ -228,6 +231,8 @@ class MKFDAClassifier(Restartable, FisherClassifier):
 
     def _setting(self) -> tuple[float, float]:
         return float(self.p), float(self.reg)
+
+    _most_samples = FIT_ROWS
 
     def _takes_blocks(self) -> bool:
         return self.solver == "auto" and self.keep == "support"

@@ -65,6 +65,7 @@ class KernelInput:
     _columns: NDArray[np.intp] | None
     _family: Any
     _X: Any
+    _most_samples = 0  # in memory up to which a model is one of samples, even if it could be one of features
     _passes = 15  # how often entries are computed in a fit, if they cannot be kept; as counted at tol=1e-3
     _state = state.attributes(
         "n_missing_",
@@ -332,7 +333,7 @@ class KernelInput:
         self._missing = self._find_missing(X)
         if remark := self._family.remark_on_scales(filled(X)):
             warn_user(remark, UserWarning)
-        if self._takes_blocks() and _explicit(self._family.kernels, X):
+        if self._takes_blocks() and X.shape[0] > self._most_samples and _explicit(self._family.kernels, X):
             blocks = self._blocks(ArraySource(X), X.dtype, masked=self._missing is not None)
             return blocks, y
         self._X = X = filled(X)
