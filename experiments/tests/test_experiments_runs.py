@@ -164,7 +164,7 @@ def test_of_several_experiments_those_with_data_are_run(small, tmp_path, monkeyp
     assert (tmp_path / "flower17" / "page.html").is_file()
 
 
-@pytest.mark.parametrize("file", list(MAKERS))
+@pytest.mark.parametrize("file", [file for file in MAKERS if file.endswith(".npz")])
 def test_stand_ins_have_the_layout_of_the_archives(file, data_home):
     real, made = np.load(data_home / file, allow_pickle=False), StandIns(size=6).load(file)
     missing = set(real.files) - set(made) - {"image"}  # names of image files are not used

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 
 from multikernel.estimators.base import KernelMachine, TrainingData, is_number
 from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
@@ -247,6 +248,7 @@ class MKLClassifierCV(CrossValidated, Resumable, TaskWeightsClassifier):
         self._check_parameters()
         plain = self._plain(MKLClassifier)
         plain._validate(X, y, sample_weight)  # bad data get their errors here
+        y = column_or_1d(y)
         ps = np.asarray(self.ps, dtype=np.float64)
         Cs = np.asarray([1.0] if self.nu is not None else self.Cs, dtype=np.float64)
 

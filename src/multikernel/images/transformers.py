@@ -280,7 +280,7 @@ class PHOG(ImageTransformer):
     >>> import numpy as np
     >>> from multikernel.images import PHOG
     >>> ramp = np.tile(np.linspace(0, 1, 32), (32, 1))  # lighter to the right
-    >>> PHOG(orientations=4, grid=1).transform([ramp])[0].round(1)
+    >>> PHOG(orientations=4, grid=1).transform([ramp])[0].round()
     array([31.,  0.,  0.,  0.], dtype=float32)
     """
 

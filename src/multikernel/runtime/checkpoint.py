@@ -70,7 +70,9 @@ class Checkpoint:
                 arrays[f"{k}.best_weights"], arrays[f"{k}.best_alpha"] = monitor.best
             if monitor.proof is not None:
                 arrays[f"{k}.proof"] = monitor.proof
-            rows = [{**row, "weights": row["weights"].tolist()} for row in monitor.history]
+            rows = [
+                {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row.items()} for row in monitor.history
+            ]
             problems[str(k)] = {
                 "elapsed": monitor.elapsed,
                 "stopped": monitor.stopped,
@@ -134,9 +136,13 @@ def _resume(monitor: Monitor, k: int, state: dict[str, Any], arrays: dict[str, N
             raise ValueError(f"solutions have shapes {found[0].shape} and {found[1].shape}")
         return found
 
-    rows = [{**row, "weights": np.array(row["weights"], dtype=np.float64)} for row in state["history"]]
+    rows = [
+        {name: np.array(v, dtype=np.float64) if isinstance(v, list) else v for name, v in row.items()}
+        for row in state["history"]
+    ]
     for row in rows:
-        if not row.keys() >= ROW or not all(isinstance(v, (int, float, np.ndarray)) for v in row.values()):
+        numbers = all(isinstance(v, (int, float, np.ndarray)) for v in row.values())
+        if not row.keys() >= ROW or not numbers or not isinstance(row["weights"], np.ndarray):
             raise ValueError("a row of the history holds what is not a number")
     elapsed = float(state["elapsed"])
     if not 0.0 <= elapsed < float("inf"):
