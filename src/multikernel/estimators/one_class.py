@@ -49,8 +49,6 @@ class MKLOneClass(OutlierMixin, LpMachine):
         α; decisions are Σ_j weights_j K_j(x, support) @ dual_coef_' + intercept_.
     intercept_ : ndarray of shape (1,)
         −ρ.
-    offset_ : float
-        ρ: ``decision_function`` is ``score_samples`` minus this.
     objective_, dual_gap_ : float
         Optimum of the one-class SVM on the combined kernel, and its distance from the best lower bound proved.
 
@@ -106,7 +104,7 @@ class MKLOneClass(OutlierMixin, LpMachine):
 
     @property
     def offset_(self) -> float:
-        """What ``decision_function`` takes from ``score_samples``."""
+        """ρ, which ``decision_function`` takes from ``score_samples``."""
         return -float(self.intercept_[0])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
