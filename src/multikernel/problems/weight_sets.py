@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import brentq
 
 from multikernel.runtime.clock import check, left
 
@@ -497,18 +498,13 @@ def _project_by_bisection(g: Vector, largest: Vector, size: Function, slope: Fun
 
     Entries solve ``x + mu slope(x) = g``, with mu such that the size is 1; ``slope`` does not fall.
     """
-    low, high = 0.0, float(g.max()) * len(g)
+    if size(largest) <= 1.0:
+        return largest
+    high = float(g.max()) * len(g)
     while size(_shrink(g, largest, high, slope)) > 1.0:
         high *= 2.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if size(_shrink(g, largest, middle, slope)) > 1.0:
-            low = middle
-        else:
-            high = middle
-        if high - low <= 1e-15 * high:
-            break
-    return _shrink(g, largest, high, slope)
+    mu = brentq(lambda mu: size(_shrink(g, largest, mu, slope)) - 1.0, 0.0, high, xtol=1e-300)
+    return _shrink(g, largest, mu, slope)
 
 
 def _shrink(g: Vector, largest: Vector, mu: float, slope: Function) -> Vector:
