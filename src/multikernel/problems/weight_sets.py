@@ -498,8 +498,9 @@ def _project_by_bisection(g: Vector, largest: Vector, size: Function, slope: Fun
 
     Entries solve ``x + mu slope(x) = g``, with mu such that the size is 1; ``slope`` does not fall.
     """
-    if size(largest) <= 1.0:
-        return largest
+    free = _shrink(g, largest, 0.0, slope)
+    if size(free) <= 1.0:
+        return free
     high = float(g.max()) * len(g)
     while size(_shrink(g, largest, high, slope)) > 1.0:
         high *= 2.0
