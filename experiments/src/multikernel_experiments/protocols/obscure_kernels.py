@@ -50,7 +50,7 @@ PROTOCOL = Protocol(
     name="obscure-kernels",
     title="Caltech-101, OBSCURE with more and more kernels",
     about="Kernels drawn at random from 39, three draws and given splits, 15 training images of each of 102 classes. "
-    "OBSCURE (p = 1.05, C = 10) is fitted with growing numbers of epochs, of which the first quarter, 20 at most, is "
+    "OBSCURE (p = 1.05, C = 10) is fitted with growing numbers of epochs, the first of which, 20 at most, are "
     "its online stage; the optimum is proved by dual coordinate ascent. A quick run has 20 classes.",
     source="[OJC10, Figure 2 (middle)]",
     files=(CALTECH,),
