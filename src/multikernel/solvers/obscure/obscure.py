@@ -19,7 +19,7 @@ from multikernel.solvers.common.newton import Start
 
 # Most epochs of stage 1, and the share of samples that may still have a loss when it ends. With 2 to 32 epochs in all
 # (Caltech, 40 classes, 39 kernels, two seeds) a share of 0 ends at 55.5 % for p = 1.5 and 16 epochs, not at 59.4 %,
-# one of 0.5 at 67.0 % for p = 1.05 not at 67.8 %; elsewhere one or the other is level or slightly ahead.
+# one of 0.5 at 67.0 % for p = 1.05, not at 67.8 %; elsewhere one or the other is level or slightly ahead.
 ONLINE_EPOCHS, LEFT = 20, 0.2
 STARTING_SHARE = 1e-3  # smallest share of the largest weight that a kernel starts stage 2 with
 GROWTH = 1.4  # growth of the number of epochs of stage 2 from one look at the solution to the next
