@@ -139,54 +139,48 @@ def compare(
         for name, method in available().items()
     }
     y = np.asarray(y)
-    splits = list(_splits(y, cv, test_size, random_state))
+    splits, how = _splits(y, cv, test_size, random_state)
     smallest = min(np.unique(y[train], return_counts=True)[1].min() for train, _ in splits)
-    classes = np.unique(y) if y.ndim == 1 else label_names or range(y.shape[1])
+    inner_cv = int(min(inner_cv, smallest))  # a class with fewer samples than folds could be missing from one of them
     precomputed = isinstance(kernels, str) and kernels == "precomputed"
     preparation = Preparation(kernels if precomputed else as_kernels(kernels), scale, psd, missing, normalize, memory)
     X = preparation.checked(X, kernel_names)
     names = list(X.names) if precomputed else [kernel.label for kernel in preparation.kernels]
-    contest = Contest(
-        X,
-        y,
-        preparation,
-        splits,
-        methods=[ready[name] for name in (methods or ready)],
-        single=ready["average" if y.ndim == 1 else "ml-mkl-sum"],
-        # a class with fewer training samples than folds could be missing from one of them
-        inner_cv=int(min(inner_cv, smallest)),
-        random_state=random_state,
-        grid=grid,
-        views=views_of(preparation.kernels, names) if importance else {},
-        found=Comparison(
-            data=data,
-            classes=[str(label) for label in classes],
-            kernel_names=names,
-            protocol="",
-            n_splits=len(splits),
-            description=description,
-            kernels=[KernelResult(name) for name in names] if single_kernels else [],
-            started=datetime.now().astimezone().isoformat(timespec="seconds"),
-            versions=all_versions(),
-            command=command,
-            scoring=scoring,
-            baseline=MethodResult("baseline", "Most frequent class"),
-        ),
-    )
-    found = contest.found
-    found.methods = [MethodResult(method.name, method.title) for method in contest.methods]
-    if y.ndim > 1:
-        for method, result in zip(contest.methods, found.methods):
-            if not get_tags(method.make("precomputed")).classifier_tags.multi_label:
-                result.left_out = "learns one label for each sample, and not a table of labels"
     by = "" if scoring == "accuracy" else f" of {HEADS[scoring]}"
-    found.protocol = (
-        f"{_how(splits, cv, test_size)}; parameters by {contest.inner_cv}-fold validation{by} inside the training "
-        f"samples{preparation}" + ("" if class_weight is None else f"; class weights {class_weight}")
+    found = Comparison(
+        data=data,
+        classes=[str(label) for label in (np.unique(y) if y.ndim == 1 else label_names or range(y.shape[1]))],
+        kernel_names=names,
+        protocol=f"{how}; parameters by {inner_cv}-fold validation{by} inside the training samples{preparation}"
+        + ("" if class_weight is None else f"; class weights {class_weight}"),
+        n_splits=len(splits),
+        description=description,
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        versions=all_versions(),
+        command=command,
+        scoring=scoring,
+        baseline=MethodResult("baseline", "Most frequent class"),
     )
-    contest(progress)
+    contest = Contest(X, y, preparation, inner_cv, random_state, found, progress)
+    for name in methods or ready:
+        contest.enter(ready[name], candidates(ready[name], grid))
+    for k in range(len(names)) if single_kernels else ():
+        single = ready["average" if y.ndim == 1 else "ml-mkl-sum"]
+        contest.enter(single, candidates(single, grid), k)
+    contest.run(splits, views_of(preparation.kernels, names) if importance else {})
     found.remarks.extend(_remarks(found, y, weighted=class_weight is not None))
     return found
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is fitted on every split, how many fits that takes, and where what is found is kept."""
+
+    method: Method
+    tried: list[dict[str, Any]]
+    n_fits: int
+    result: Any
+    kernel: int | None = None  # one alone
 
 
 @dataclass
@@ -196,73 +190,82 @@ class Contest:
     X: Any  # features, or the stack of precomputed kernels between all samples
     y: np.ndarray
     preparation: Preparation
-    splits: list[Split]
-    methods: list[Method]
-    single: Method
     inner_cv: int
     random_state: int
-    grid: Mapping[str, Sequence[Any]] | None
     found: Comparison
-    views: Views = field(default_factory=dict)  # whose importance is asked for
+    progress: Progress | None
+    entries: list[Entry] = field(default_factory=list)
     pooled: dict[str, PooledParts] = field(default_factory=dict)
     done: int = 0
 
-    def __call__(self, progress: Progress | None) -> None:
-        """Fill in the comparison, split by split; after Ctrl-C with what is done."""
+    def enter(self, method: Method, tried: list[dict[str, Any]], kernel: int | None = None) -> None:
+        """Add a method, or a kernel alone."""
+        count = n_fits(method, len(tried), self.inner_cv)
+        if kernel is not None:
+            alone = KernelResult(self.found.kernel_names[kernel])
+            self.found.kernels.append(alone)
+            # a method that validates each kernel alone has made the choice already
+            chosen = any(validates_itself(other.method) and other.tried == tried for other in self.entries)
+            self.entries.append(Entry(method, tried, 1 if chosen else count, alone, kernel))
+            return
+        result = MethodResult(method.name, method.title)
+        if self.y.ndim > 1 and not get_tags(method.make("precomputed")).classifier_tags.multi_label:
+            result.left_out = "learns one label for each sample, and not a table of labels"
+        self.found.methods.append(result)
+        self.entries.append(Entry(method, tried, count, result))
+
+    def run(self, splits: list[Split], views: Views) -> None:
+        """Fill in the comparison, split by split, and say which views matter; after Ctrl-C with what is done."""
         start = time.perf_counter()
-        self.progress = progress
         with interruption() as self.check:
             try:
-                for number, split in enumerate(self.splits):
-                    self._run_split(number, *split)
+                for number, split in enumerate(splits):
+                    self._run_split(f"split {number + 1}/{len(splits)}", *split, views)
             except KeyboardInterrupt:
                 self.found.interrupted = True
         self._add_importance(SHARE * (time.perf_counter() - start))
         self.found.seconds = time.perf_counter() - start
 
-    def _add_importance(self, seconds: float) -> None:
-        """Which views matter to the best method and to the average, in about so many seconds."""
-        best = self.found.best()
-        names = [] if best is None else list(dict.fromkeys([best.name, "average"]))
-        asked = [self.pooled[name] for name in names if name in self.pooled and self.pooled[name].splits]
-        for pooled in asked:
-            score = METRICS[self.found.scoring]
-            self.found.importance.append(pooled.importance(score, seconds / len(asked), self.random_state))
-
-    def _run_split(self, number: int, train: np.ndarray, test: np.ndarray) -> None:
+    def _run_split(self, label: str, train: np.ndarray, test: np.ndarray, views: Views) -> None:
         found, y = self.found, self.y
         start = time.perf_counter()
         training, testing = self.preparation.stacks(self.X, train, test)
         found.kernel_seconds.append(time.perf_counter() - start)
         if not found.kernel_metrics:
-            found.kernel_metrics = {
-                k: v.tolist() for k, v in kernel_metrics(training, y[train] if np.ndim(y) == 1 else None).items()
-            }
+            described = kernel_metrics(training, y[train] if y.ndim == 1 else None)
+            found.kernel_metrics = {name: values.tolist() for name, values in described.items()}
         found.n_train.append(len(train))
         found.n_test.append(len(test))
+        self._add_baseline(y[train], y[test])
         inner = inner_folds(y[train], self.inner_cv, self.random_state)
         trial = Trial(
             training, testing, y[train], y[test], inner, np.unique(y), METRICS[found.scoring], METRICS, test
         )
-        self._add_baseline(y[train], y[test])
-        label = f"split {number + 1}/{found.n_splits}"
-        ahead = number * self._fits_of_split()
-        for method, result in zip(self.methods, found.methods):
-            what = f"{label}: {method.title}"
-            if result.error is None and result.left_out is None:
-                trial.run(method, candidates(method, self.grid), result, partial(self._step, what))
-                if len(self.views) > 1 and method.name in trial.models:
-                    pooled = self.pooled.setdefault(method.name, PooledParts(method.title, self.views))
-                    pooled.add(trial.models.pop(method.name), testing, y[test])
-            ahead += self._n_fits(method)
-            self._reach(what, ahead)
-        for k, kernel in enumerate(found.kernels):
-            what = f"{label}: {kernel.name} alone"
-            if kernel.error is None:
-                tried = candidates(self.single, self.grid)
-                trial.run_single(self.single, tried, k, kernel, partial(self._step, what))
-            ahead += self._n_single_fits()
-            self._reach(what, ahead)
+        for entry in self.entries:
+            result, before = entry.result, self.done
+            what = f"{label}: {entry.method.title if entry.kernel is None else f'{result.name} alone'}"
+            step = partial(self._step, what)
+            if entry.kernel is not None and result.error is None:
+                trial.run_single(entry.method, entry.tried, entry.kernel, result, step)
+            elif entry.kernel is None and result.error is None and result.left_out is None:
+                model = trial.run(entry.method, entry.tried, result, step)
+                if len(views) > 1 and model is not None:
+                    pooled = self.pooled.setdefault(result.name, PooledParts(result.title, views))
+                    pooled.add(model, testing, y[test])
+            # fits that a failure has made needless count as done
+            self._show(what, before + entry.n_fits)
+
+    def _step(self, what: str) -> None:
+        """One more fit is done."""
+        self.check()
+        self._show(what, self.done + 1)
+
+    def _show(self, what: str, done: int) -> None:
+        if done > self.done:
+            total = self.found.n_splits * sum(entry.n_fits for entry in self.entries)
+            self.done = min(done, total)
+            if self.progress is not None:
+                self.progress(what, self.done, total)
 
     def _add_baseline(self, y_train: np.ndarray, y_test: np.ndarray) -> None:
         """Scores of the most frequent class as the prediction for everything."""
@@ -276,30 +279,14 @@ class Contest:
         metrics = {"accuracy": share, "balanced_accuracy": balanced, "roc_auc": 0.5}
         self.found.baseline.add(metrics[self.found.scoring], metrics)
 
-    def _step(self, what: str) -> None:
-        """One more fit is done."""
-        self.check()
-        self._reach(what, self.done + 1)
-
-    def _reach(self, what: str, done: int) -> None:
-        """So many fits are behind us: those that a failure has made needless count as done."""
-        if done > self.done:
-            total = len(self.splits) * self._fits_of_split()
-            self.done = min(done, total)
-            if self.progress is not None:
-                self.progress(what, self.done, total)
-
-    def _fits_of_split(self) -> int:
-        return sum(map(self._n_fits, self.methods)) + len(self.found.kernels) * self._n_single_fits()
-
-    def _n_fits(self, method: Method) -> int:
-        return n_fits(method, len(candidates(method, self.grid)), self.inner_cv)
-
-    def _n_single_fits(self) -> int:
-        """Fits that a kernel alone takes on one split: one if another method chooses its parameters."""
-        tried = candidates(self.single, self.grid)
-        chosen = any(validates_itself(method) and candidates(method, self.grid) == tried for method in self.methods)
-        return 1 if chosen else self._n_fits(self.single)
+    def _add_importance(self, seconds: float) -> None:
+        """Which views matter to the best method and to the average, in about so many seconds."""
+        best = self.found.best()
+        names = [] if best is None else list(dict.fromkeys([best.name, "average"]))
+        asked = [self.pooled[name] for name in names if name in self.pooled and self.pooled[name].splits]
+        for pooled in asked:
+            score = METRICS[self.found.scoring]
+            self.found.importance.append(pooled.importance(score, seconds / len(asked), self.random_state))
 
 
 def _remarks(found: Comparison, y: np.ndarray, weighted: bool) -> Iterator[str]:
@@ -317,32 +304,34 @@ def _remarks(found: Comparison, y: np.ndarray, weighted: bool) -> Iterator[str]:
         yield f"by {HEADS[found.scoring]}, no method is better than always predicting the most frequent class"
 
 
-def _how(splits: list[Split], cv: int | Sequence[Split], test_size: float | None) -> str:
-    """How the samples were split, as the beginning of a sentence."""
-    train, test = splits[0]
+def _splits(
+    y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, random_state: int
+) -> tuple[list[Split], str]:
+    """Folds, one split, or splits as given, stratified by class; and the beginning of a sentence about them."""
+    single_label = y.ndim == 1
+    if single_label:
+        _check_classes(y, cv, test_size)
     if not isinstance(cv, int):
-        count = len(splits)
-        return f"{count} given split{'s' * (count > 1)} ({len(train)} training and {len(test)} test samples)"
-    if test_size is None:
-        return f"{cv}-fold stratified cross-validation (about {len(train)} training and {len(test)} test samples)"
-    return f"{len(test)} stratified samples held out, {len(train)} to train on"
+        splits = [_checked(y, *split) for split in folds_of(cv, y)] if single_label else list(cv)
+        how = f"{len(splits)} given split{'s' * (len(splits) > 1)} ({{}} training and {{}} test samples)"
+    elif test_size is None:
+        folds = (StratifiedKFold if single_label else KFold)(cv, shuffle=True, random_state=random_state)
+        splits = list(folds.split(np.zeros(len(y)), y))
+        how = f"{cv}-fold {'stratified ' * single_label}cross-validation (about {{}} training and {{}} test samples)"
+    else:
+        once = StratifiedShuffleSplit if single_label else ShuffleSplit
+        splits = list(once(1, test_size=test_size, random_state=random_state).split(np.zeros(len(y)), y))
+        how = f"{{1}} {'stratified ' * single_label}samples held out, {{0}} to train on"
+    return splits, how.format(*map(len, splits[0]))
 
 
-def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, random_state: int) -> Iterator[Split]:
-    """Stratified folds, one stratified split, or splits as given; refuses classes too small for them."""
-    if y.ndim > 1:
-        seed: dict[str, Any] = {"random_state": random_state}
-        whole: Any = KFold(cv, shuffle=True, **seed) if isinstance(cv, int) and test_size is None else None
-        yield from (whole or ShuffleSplit(1, test_size=test_size, **seed)).split(y) if isinstance(cv, int) else cv
-        return
+def _check_classes(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None) -> None:
+    """Refuse classes that are too small to be split."""
     classes, counts = np.unique(y, return_counts=True)
     rarest, least = str(classes[counts.argmin()]), counts.min()
     if len(classes) < 2:
         raise DataError(f"all {len(y)} samples belong to class {classes[0]!r}: at least two classes are needed")
     if not isinstance(cv, int):
-        rows = np.arange(len(y))
-        for train, test in folds_of(cv, y):
-            yield _checked(y, rows[train], rows[test])
         return
     if test_size is None:
         if cv < 2:
@@ -352,21 +341,18 @@ def _splits(y: np.ndarray, cv: int | Sequence[Split], test_size: float | None, r
                 f"class {rarest!r} has {least} samples ({len(y)} in all), fewer than the {cv} folds: use at most "
                 f"{max(least, 2)} folds, hold out a share with a test size, or leave the class out"
             )
-        splitter: Any = StratifiedKFold(cv, shuffle=True, random_state=random_state)
-    else:
-        if not 0 < test_size < 1:
-            raise DataError(f"test_size={test_size} is not a share between 0 and 1")
-        if least < 2 or min(test_size, 1 - test_size) * len(y) < len(classes):
-            raise DataError(
-                f"{len(y)} samples of {len(classes)} classes (class {rarest!r}: {least}) are too few to hold out "
-                f"{test_size:.0%} with every class on both sides"
-            )
-        splitter = StratifiedShuffleSplit(1, test_size=test_size, random_state=random_state)
-    yield from splitter.split(np.zeros(len(y)), y)
+    elif not 0 < test_size < 1:
+        raise DataError(f"test_size={test_size} is not a share between 0 and 1")
+    elif least < 2 or min(test_size, 1 - test_size) * len(y) < len(classes):
+        raise DataError(
+            f"{len(y)} samples of {len(classes)} classes (class {rarest!r}: {least}) are too few to hold out "
+            f"{test_size:.0%} with every class on both sides"
+        )
 
 
 def _checked(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
-    """A given split, if its parts are apart and hold what is needed to learn and to score."""
+    """A given split as row numbers, if its parts are apart and hold what is needed to learn and to score."""
+    train, test = np.arange(len(y))[train], np.arange(len(y))[test]
     both = np.intersect1d(train, test)
     if len(both):
         raise DataError(f"a split uses {len(both)} samples for both training and testing, first row {both[0]}")

@@ -15,11 +15,7 @@ def mean(values: list[float]) -> float:
 
 
 def spread(scores: list[float], n_test: list[int]) -> float:
-    """What follows ± behind a score, which on one split must be an accuracy.
-
-    Over several splits: the sample standard deviation. On one split: the standard error of a proportion,
-    sqrt(a (1 − a) / m), of m test samples.
-    """
+    """The sample standard deviation over splits; on one, the standard error sqrt(a (1 − a) / m) of an accuracy."""
     if len(scores) > 1:
         return statistics.stdev(scores)
     if len(scores) == 1 and n_test:
@@ -44,69 +40,28 @@ class Scored:
         """Mean of ``scores`` over the splits done."""
         return mean(self.scores)
 
-    @property
-    def accuracy(self) -> float:
-        """Mean accuracy over the splits done."""
-        return mean(self.metrics.get("accuracy", self.scores))
-
 
 @dataclass
 class MethodResult(Scored):
-    """One method over all splits; lists have an entry for each split done.
-
-    Parameters
-    ----------
-    name, title : str
-        As registered.
-    scores : list of float
-        Accuracy on the test samples, or the score that the comparison was asked to go by.
-    fit_seconds : list of float
-        Time of the final fit on all training samples, kernels given, parameters chosen.
-    gaps : list of float
-        Relative duality gap of that fit, the largest where several problems are solved; ``nan`` without a dual.
-    objectives : list of float
-        Value of the problem at the solution, summed over problems where several are solved.
-    n_kernels : list of float
-        Kernels used, averaged over classes where weights are per class.
-    peak_bytes : list of float
-        Memory that the final fit added at its peak.
-    parameters : list of dict
-        Parameters chosen by inner validation.
-    weights : list of list of float
-        Weight of each kernel, averaged over classes, scaled to sum 1.
-    history : list of dict
-        Course of the first split's fit: ``time`` in seconds, ``relative_gap``.
-    confusion : list of list of int
-        Test samples by true class (rows) and predicted class, summed over splits.
-    notes : list of str
-        Warnings; of those that differ only in numbers, the first.
-    error : str or None
-        Why the method failed, if it did.
-    left_out : str or None
-        Why the method does not apply to these kernels, if it does not: that is no failure.
-    metrics : dict of str to list of float
-        All scores by name: ``accuracy``, ``balanced_accuracy``, ``roc_auc``.
-    mistakes : list of pairs of int
-        Test samples that are predicted wrong, by their row, and the class that each was taken for.
-    """
+    """One method over all splits; lists have an entry for each split done, unless they say otherwise."""
 
     name: str
     title: str
-    scores: list[float] = field(default_factory=list)
-    fit_seconds: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
-    n_kernels: list[float] = field(default_factory=list)
-    peak_bytes: list[float] = field(default_factory=list)
-    parameters: list[dict[str, Any]] = field(default_factory=list)
-    weights: list[list[float]] = field(default_factory=list)
-    history: list[dict[str, float]] = field(default_factory=list)
-    confusion: list[list[int]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    error: str | None = None
-    left_out: str | None = None
-    objectives: list[float] = field(default_factory=list)
-    metrics: dict[str, list[float]] = field(default_factory=dict)
-    mistakes: list[list[int]] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)  #: on test samples, by the comparison's ``scoring``
+    fit_seconds: list[float] = field(default_factory=list)  #: of the final fit, kernels given and parameters chosen
+    gaps: list[float] = field(default_factory=list)  #: largest relative duality gap; nan without a dual
+    n_kernels: list[float] = field(default_factory=list)  #: kernels used, averaged over classes
+    peak_bytes: list[float] = field(default_factory=list)  #: memory that the final fit added at its peak
+    parameters: list[dict[str, Any]] = field(default_factory=list)  #: chosen by inner validation
+    weights: list[list[float]] = field(default_factory=list)  #: share of each kernel, averaged over classes
+    history: list[dict[str, float]] = field(default_factory=list)  #: first split's fit: ``time``, ``relative_gap``
+    confusion: list[list[int]] = field(default_factory=list)  #: test samples by true and predicted class
+    notes: list[str] = field(default_factory=list)  #: warnings; of those that differ only in numbers, the first
+    error: str | None = None  #: why the method failed
+    left_out: str | None = None  #: why the method does not apply to these kernels, which is no failure
+    objectives: list[float] = field(default_factory=list)  #: value at the solution, summed over problems
+    metrics: dict[str, list[float]] = field(default_factory=dict)  #: all scores by name
+    mistakes: list[list[int]] = field(default_factory=list)  #: rows of samples predicted wrong, and the class instead
 
     @property
     def mean_weights(self) -> list[float]:
@@ -126,92 +81,40 @@ class KernelResult(Scored):
 
 @dataclass
 class ViewImportance:
-    """What the score of a method loses when its test samples have a view in random order; lists are by view.
+    """What the score of a method loses when its test samples have a view in random order; lists are by view."""
 
-    Parameters
-    ----------
-    method : str
-        Its title.
-    views : list of str
-    drops, spreads : list of float
-        Mean loss and its standard deviation over random orders.
-    p_values : list of float
-        Of permutation tests, by Holm's correction for the number of views.
-    """
-
-    method: str
+    method: str  #: its title
     views: list[str]
-    drops: list[float]
-    spreads: list[float]
-    p_values: list[float]
+    drops: list[float]  #: mean loss over random orders
+    spreads: list[float]  #: its standard deviation
+    p_values: list[float]  #: of permutation tests, by Holm's correction for the number of views
 
 
 @dataclass
 class Comparison:
-    """Everything that a comparison found, and what is needed to repeat it.
+    """Everything that a comparison found, and what is needed to repeat it; lists are by split done."""
 
-    Parameters
-    ----------
-    data : str
-        Name of the data.
-    classes : list of str
-    kernel_names : list of str
-    protocol : str
-        How accuracy was estimated, as a sentence.
-    n_splits : int
-        Splits that were asked for.
-    description : str
-        Samples, features, classes, in a few words.
-    n_train, n_test : list of int
-        Samples of each split done.
-    methods : list of MethodResult
-    kernels : list of KernelResult
-        Each kernel alone.
-    kernel_seconds : list of float
-        Time to evaluate all kernels, for each split; shared by the methods and not in their times.
-    seconds : float
-        Time of the whole comparison.
-    started : str
-        Date and time.
-    versions : dict of str to str
-    command : str
-        What was typed.
-    interrupted : bool
-        Whether it was stopped before its end.
-    scoring : str
-        Score by which parameters are chosen and methods ranked: ``accuracy``, ``balanced_accuracy`` or ``roc_auc``.
-    baseline : MethodResult or None
-        What predicting the most frequent class of the training samples gets.
-    remarks : list of str
-        What to know before reading the scores.
-    importance : list of ViewImportance
-        Which views matter to the best method and to the average kernel.
-    kernel_metrics : dict of str to list of float
-        Numbers that describe each kernel (:func:`multikernel.metrics.kernel_metrics`), on the training samples of the
-        first split.
-    """
-
-    data: str
+    data: str  #: name of the data
     classes: list[str]
     kernel_names: list[str]
-    protocol: str
-    n_splits: int
-    description: str = ""
+    protocol: str  #: how scores were estimated, as a sentence
+    n_splits: int  #: splits that were asked for
+    description: str = ""  #: samples, features, classes, in a few words
     n_train: list[int] = field(default_factory=list)
     n_test: list[int] = field(default_factory=list)
     methods: list[MethodResult] = field(default_factory=list)
-    kernels: list[KernelResult] = field(default_factory=list)
-    kernel_seconds: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-    started: str = ""
+    kernels: list[KernelResult] = field(default_factory=list)  #: each kernel alone
+    kernel_seconds: list[float] = field(default_factory=list)  #: to evaluate all kernels; not in the methods' times
+    seconds: float = 0.0  #: of the whole comparison
+    started: str = ""  #: date and time
     versions: dict[str, str] = field(default_factory=dict)
-    command: str = ""
-    interrupted: bool = False
-    scoring: str = "accuracy"
-    baseline: MethodResult | None = None
-    remarks: list[str] = field(default_factory=list)
-    importance: list[ViewImportance] = field(default_factory=list)
-    kernel_metrics: dict[str, list[float]] = field(default_factory=dict)
+    command: str = ""  #: what was typed
+    interrupted: bool = False  #: whether it was stopped before its end
+    scoring: str = "accuracy"  #: or balanced_accuracy or roc_auc: chooses parameters, ranks methods
+    baseline: MethodResult | None = None  #: what predicting the most frequent class of the training samples gets
+    remarks: list[str] = field(default_factory=list)  #: what to know before reading the scores
+    importance: list[ViewImportance] = field(default_factory=list)  #: for the best method and the average kernel
+    kernel_metrics: dict[str, list[float]] = field(default_factory=dict)  #: of each kernel, on the first training set
 
     def spread(self, result: Scored) -> float:
         """What follows ± behind a result's score; see `spread`."""

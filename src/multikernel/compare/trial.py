@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import confusion_matrix
 
 from multikernel.compare.results import KernelResult, MethodResult
-from multikernel.compare.tuning import Score, Split, accuracy, choose, make_on_stack
+from multikernel.compare.tuning import Candidates, Score, Split, accuracy, choose, make_on_stack
 from multikernel.estimators.registry import Method
 from multikernel.gram import NotApplicable
 from multikernel.inspection.displays import convergence
@@ -76,40 +76,33 @@ class Trial:
     metrics: Mapping[str, Score] = field(default_factory=dict)
     rows: np.ndarray | None = None  # of the test samples, among all
     by_kernel: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)  # by the candidates' text
-    models: dict[str, Any] = field(default_factory=dict, init=False)  # fitted, by method
 
-    def run(
-        self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
-    ) -> None:
-        """Choose parameters, fit, score; an exception becomes the row's error, or the reason why it is left out."""
+    def run(self, method: Method, tried: Candidates, result: MethodResult, step: Callable[..., None]) -> Any:
+        """Choose parameters, fit, score; the model, or None where an exception becomes the row's error or reason."""
+        model = None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                self._run(method, candidates, result, step)
+                model = self._run(method, tried, result, step)
             except NotApplicable as error:
                 result.left_out = str(error).partition("\n")[0]
             except Exception as error:  # one method must not lose the others
                 result.error = in_words(error)
         for warning in caught:
             _note(result, f"{warning.category.__name__}: {warning.message}")
+        return model
 
-    def _run(
-        self, method: Method, candidates: list[dict[str, Any]], result: MethodResult, step: Callable[..., None]
-    ) -> None:
-        choice = choose(method, candidates, self.training, self.y_train, self.inner, step, self.score)
+    def _run(self, method: Method, tried: Candidates, result: MethodResult, step: Callable[..., None]) -> Any:
+        choice = choose(method, tried, self.training, self.y_train, self.inner, step, self.score)
         if choice.by_kernel is not None:
-            self.by_kernel[repr(candidates)] = choice.by_kernel
+            self.by_kernel[repr(tried)] = choice.by_kernel
         if choice.score is None:
             self._warm_up(method, choice.parameters)
         model = make_on_stack(method, choice.parameters, self.inner)
         start = time.perf_counter()
         model, peak = peak_memory(lambda: model.fit(self.training, self.y_train))
         seconds = time.perf_counter() - start
-        confusion, wrong = None, []  # of tables of labels
-        if self.y_test.ndim == 1:
-            predicted = model.predict(self.testing)
-            confusion = confusion_matrix(self.y_test, predicted, labels=self.classes)
-            wrong = self._mistakes(predicted)
+        predicted = model.predict(self.testing)
         judged = self._judge(model, self.testing)
         step()
         # stored together, so that a split that fails or is interrupted leaves no half entry
@@ -121,19 +114,15 @@ class Trial:
         result.objectives.append(float(np.sum(getattr(model, "objective_", np.nan))))
         result.n_kernels.append(float(np.mean(getattr(model, "n_kernels_", np.nan))))
         result.weights.append(weight_shares(model).tolist())
-        if confusion is not None:
-            before = result.confusion or np.zeros_like(confusion)
-            result.confusion = (np.asarray(before) + confusion).tolist()
-            result.mistakes += wrong
+        if self.y_test.ndim == 1:  # not a table of labels
+            confusion = confusion_matrix(self.y_test, predicted, labels=self.classes)
+            result.confusion = (np.array(result.confusion or 0) + confusion).tolist()
+            if self.rows is not None:
+                wrong = np.flatnonzero(predicted != self.y_test)
+                taken_for = np.searchsorted(self.classes, predicted[wrong])
+                result.mistakes += np.stack([self.rows[wrong], taken_for], axis=1).tolist()
         result.history = result.history or convergence(model)
-        self.models[method.name] = model
-
-    def _mistakes(self, predicted: np.ndarray) -> list[list[int]]:
-        """Samples that are predicted wrong, each with the class that it was taken for."""
-        if self.rows is None:
-            return []
-        wrong = np.flatnonzero(predicted != self.y_test)
-        return np.stack([self.rows[wrong], np.searchsorted(self.classes, predicted[wrong])], axis=1).tolist()
+        return model
 
     def _judge(self, model: BaseEstimator, testing: Any) -> tuple[float, dict[str, float]]:
         """The score, and the other ones."""
@@ -150,18 +139,13 @@ class Trial:
             make_on_stack(method, parameters, []).fit(self.training.take(rows, rows), y[rows])
 
     def run_single(
-        self,
-        method: Method,
-        candidates: list[dict[str, Any]],
-        k: int,
-        result: KernelResult,
-        step: Callable[..., None],
+        self, method: Method, tried: Candidates, k: int, result: KernelResult, step: Callable[..., None]
     ) -> None:
         """Score kernel k alone."""
         training, testing = self.training.take(kernels=[k]), self.testing.take(kernels=[k])
         # a method that validated each kernel alone, on these folds, has made the choice already
-        known = self.by_kernel.get(repr(candidates))
-        tried = candidates if known is None else [known[k]]
+        known = self.by_kernel.get(repr(tried))
+        tried = tried if known is None else [known[k]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

@@ -17,6 +17,7 @@ from multikernel.estimators.registry import Method
 
 Split = tuple[np.ndarray, np.ndarray]
 Score = Callable[[Any, Any, np.ndarray], float]
+Candidates = list[dict[str, Any]]  # parameters to try
 
 
 def accuracy(model: Any, stack: Any, y: np.ndarray) -> float:
@@ -69,7 +70,7 @@ def configured(method: Method, scoring: str = "accuracy", **settings: Any) -> Me
     return replace(method, params={**method.params, **given})
 
 
-def candidates(method: Method, grid: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
+def candidates(method: Method, grid: Mapping[str, Sequence[Any]] | None = None) -> Candidates:
     """Parameters to try: the method's own grid, with ``grid`` in place of the axes that the method has.
 
     The first axis, C as a rule, changes fastest: a fit along it has a good start in the one before.
@@ -113,7 +114,7 @@ class Choice:
 
 def choose(
     method: Method,
-    tried: list[dict[str, Any]],
+    tried: Candidates,
     stack: Any,
     y: np.ndarray,
     folds: list[Split],

@@ -17,10 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 COUNTED = ("objective", "epoch", "passes", "block_passes")
 
 
-def _axes(ax: Any) -> Any:
-    """The axes given, else new ones."""
-    if ax is not None:
-        return ax
+def _new_axes() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -28,23 +25,28 @@ def _axes(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
-class _Display:
+class Display:
     """What displays on one pair of axes share."""
 
     def _begin(self, ax: Any, x_label: str, y_label: str = "", *, frame: bool = False) -> Any:
-        self.ax_ = ax = _axes(ax)
+        self.ax_ = ax = _new_axes() if ax is None else ax
         self.figure_ = ax.figure
-        ax.set_xlabel(x_label)
-        ax.set_ylabel(y_label)
+        ax.set(xlabel=x_label, ylabel=y_label)
         ax.spines[["top", "right"]].set_visible(frame)
         return ax
 
 
-def _fitted(estimator: Any, *attributes: str) -> Any:
-    """The estimator, or the one at the end of a pipeline, if it is fitted and has what is to be drawn."""
-    check_is_fitted(estimator)
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
+def last_step(model: Any) -> Any:
+    """The estimator at the end of searches and pipelines."""
+    while hasattr(model, "best_estimator_") or hasattr(model, "steps"):
+        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
+    return model
+
+
+def _fitted(model: Any, *attributes: str) -> Any:
+    """The estimator at the end of a fitted model, if it has what is to be drawn."""
+    check_is_fitted(model)
+    estimator = last_step(model)
     for attribute in attributes:
         if not hasattr(estimator, attribute):
             raise ValueError(f"{type(estimator).__name__} has no attribute {attribute}, so there is nothing to draw")
@@ -52,7 +54,7 @@ def _fitted(estimator: Any, *attributes: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class KernelWeightsDisplay(_Display):
+class KernelWeightsDisplay(Display):
     """Weight of each kernel, as horizontal bars; one group of bars per kernel where weights are per class.
 
     Parameters
@@ -64,16 +66,7 @@ class KernelWeightsDisplay(_Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    bars_ : list of matplotlib BarContainer, one per class
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from multikernel import KernelAverageClassifier
-    >>> from multikernel.inspection import KernelWeightsDisplay
-    >>> model = KernelAverageClassifier().fit(*load_iris(return_X_y=True))
-    >>> display = KernelWeightsDisplay.from_estimator(model)  # doctest: +SKIP
+    ax_, figure_, bars_ : matplotlib Axes, Figure, and a BarContainer per class
     """
 
     weights: NDArray[np.float64]
@@ -84,21 +77,12 @@ class KernelWeightsDisplay(_Display):
     def from_estimator(
         cls, estimator: Any, *, ax: Any = None, max_kernels: int | None = None
     ) -> KernelWeightsDisplay:
-        """Draw the weights of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : fitted estimator, or pipeline that ends with one
-        ax : matplotlib Axes, optional
-        max_kernels : int, optional
-            Draw only that many kernels, those with the largest weights.
-        """
+        """Draw the weights of a fitted estimator, or pipeline; of the ``max_kernels`` largest, if that is given."""
         estimator = _fitted(estimator, "weights_", "kernel_names_")
         weights = np.asarray(estimator.weights_)
         names = [str(name) for name in estimator.kernel_names_]
-        classes = None
-        if weights.ndim == 2 and len(weights) == len(getattr(estimator, "classes_", ())):
-            classes = [str(label) for label in estimator.classes_]
+        per_class = weights.ndim == 2 and len(weights) == len(getattr(estimator, "classes_", ()))
+        classes = [str(label) for label in estimator.classes_] if per_class else None
         if max_kernels is not None and max_kernels < len(names):
             largest = np.atleast_2d(np.abs(weights)).max(axis=0)
             kept = np.sort(np.argsort(-largest, kind="stable")[:max_kernels])
@@ -109,13 +93,13 @@ class KernelWeightsDisplay(_Display):
         """Draw; returns the display."""
         ax = self._begin(ax, "weight")
         rows = np.atleast_2d(self.weights)
-        positions = np.arange(rows.shape[1])
-        height = 0.8 / len(rows)
-        self.bars_ = []
-        for k, row in enumerate(rows):
-            label = None if self.class_names is None else self.class_names[k]
-            offset = (k - (len(rows) - 1) / 2) * height
-            self.bars_.append(ax.barh(positions + offset, row, height=height, label=label))
+        positions, height = np.arange(rows.shape[1]), 0.8 / len(rows)
+        offsets = height * (np.arange(len(rows)) - (len(rows) - 1) / 2)
+        labels: Sequence[str | None] = self.class_names or [None] * len(rows)
+        self.bars_ = [
+            ax.barh(positions + offset, row, height=height, label=label)
+            for offset, row, label in zip(offsets, rows, labels)
+        ]
         ax.set_yticks(positions, self.kernel_names)
         ax.invert_yaxis()
         if self.class_names is not None:
@@ -141,7 +125,7 @@ def convergence(model: Any) -> list[dict[str, float]]:
 
 
 @dataclass(eq=False, repr=False)
-class ConvergenceDisplay(_Display):
+class ConvergenceDisplay(Display):
     """Relative duality gap against time, both axes logarithmic.
 
     Parameters
@@ -155,8 +139,7 @@ class ConvergenceDisplay(_Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    line_ : matplotlib Line2D
+    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
     """
 
     time: NDArray[np.float64]
@@ -169,9 +152,7 @@ class ConvergenceDisplay(_Display):
     ) -> ConvergenceDisplay:
         """Draw the course of a fit; ``line`` goes to matplotlib's ``plot``. Call again with ``ax`` to compare."""
         estimator = _fitted(estimator, "history_")
-        rows = convergence(estimator)
-        time = np.array([row["time"] for row in rows])
-        gap = np.array([row["relative_gap"] for row in rows])
+        time, gap = np.array([(row["time"], row["relative_gap"]) for row in convergence(estimator)]).reshape(-1, 2).T
         return cls(time, gap, name or type(estimator).__name__).plot(ax=ax, **line)
 
     def plot(self, ax: Any = None, **line: Any) -> ConvergenceDisplay:
@@ -186,7 +167,7 @@ class ConvergenceDisplay(_Display):
 
 
 @dataclass(eq=False, repr=False)
-class WeightPathDisplay(_Display):
+class WeightPathDisplay(Display):
     """Kernel weights along the iterations of a fit, or along a parameter.
 
     Parameters
@@ -201,8 +182,7 @@ class WeightPathDisplay(_Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    lines_ : list of matplotlib Line2D, one per kernel
+    ax_, figure_, lines_ : matplotlib Axes, Figure, and a Line2D per kernel
     """
 
     weights: NDArray[np.float64]
@@ -214,24 +194,17 @@ class WeightPathDisplay(_Display):
     def from_estimator(
         cls, estimator: Any, *, problem: int = 0, ax: Any = None, max_labels: int = 10
     ) -> WeightPathDisplay:
-        """Draw the weights of one of the estimator's problems along its iterations.
+        """Draw weights along the iterations of a fit.
 
-        Parameters
-        ----------
-        estimator : fitted estimator, or pipeline that ends with one
-        problem : int
-            Which binary problem, where several are solved separately.
-        ax : matplotlib Axes, optional
-        max_labels : int
-            Kernels named in the legend: those that end with the largest weights.
+        ``problem`` says which, where several binary problems are solved. The legend names the ``max_labels`` kernels
+        that end with the largest weights.
         """
         estimator = _fitted(estimator, "history_", "kernel_names_")
         rows = [row["weights"] for row in estimator.history_ if row.get("problem", 0) == problem]
         if not rows:
             problems = sorted({row.get("problem", 0) for row in estimator.history_})
             raise ValueError(f"there is no problem {problem} in the history; there are {problems}")
-        names = [str(name) for name in estimator.kernel_names_]
-        return cls(np.stack(rows), names).plot(ax=ax, max_labels=max_labels)
+        return cls(np.stack(rows), estimator.kernel_names_).plot(ax=ax, max_labels=max_labels)
 
     def plot(self, ax: Any = None, max_labels: int = 10) -> WeightPathDisplay:
         """Draw; returns the display."""
@@ -269,8 +242,7 @@ class SparsityPathDisplay:
 
     Attributes
     ----------
-    axes_ : pair of matplotlib Axes
-    figure_ : matplotlib Figure
+    axes_, figure_ : pair of matplotlib Axes, Figure
     """
 
     values: NDArray
@@ -282,7 +254,7 @@ class SparsityPathDisplay:
     def plot(self, axes: Any = None, **line: Any) -> SparsityPathDisplay:
         """Draw; returns the display. Call again with ``axes_`` of another to compare."""
         if axes is None:
-            figure = _axes(None).figure
+            figure = _new_axes().figure
             figure.clear()
             figure.set_size_inches(9.0, 3.6)
             axes = figure.subplots(1, 2)
@@ -290,15 +262,14 @@ class SparsityPathDisplay:
         rows = ((self.scores, "accuracy"), (self.counts, f"{self.counted} with a weight"))
         for ax, (heights, label) in zip(axes, rows):
             ax.plot(self.values, heights, **{"marker": ".", "label": self.name, **line})
-            ax.set_xlabel("t")
-            ax.set_ylabel(label)
+            ax.set(xlabel="t", ylabel=label)
             ax.spines[["top", "right"]].set_visible(False)
         axes[0].legend(frameon=False)
         return self
 
 
 @dataclass(eq=False, repr=False)
-class GridScoresDisplay(_Display):
+class GridScoresDisplay(Display):
     """Heat map of the scores of a grid over p and λ; the chosen pair is framed.
 
     Parameters
@@ -310,8 +281,7 @@ class GridScoresDisplay(_Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    image_ : matplotlib AxesImage
+    ax_, figure_, image_ : matplotlib Axes, Figure and AxesImage
     """
 
     scores: NDArray[np.float64]

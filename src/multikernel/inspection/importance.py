@@ -8,14 +8,23 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import t as student
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.metaestimators import _safe_split
 
 from multikernel.gram import GramStack
-from multikernel.inspection.views import Parts, Views, at_the_end, best_of_search, final_model, find_views, start_from
+from multikernel.inspection.displays import last_step
+from multikernel.inspection.views import (
+    Parts,
+    Views,
+    best_of_search,
+    final_model,
+    find_views,
+    pandas,
+    random_splits,
+    start_from,
+)
 
 # Random orders behind a p-value: enough to tell 0.05; scoring an order costs a millisecond.
 ORDERS = 99
@@ -74,17 +83,14 @@ def view_importance(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from multikernel import MKLClassifier
+    >>> from multikernel.datasets import make_views
     >>> from multikernel.inspection import view_importance
-    >>> from multikernel.kernels import RBF
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(200, 4)), np.arange(200) % 2
-    >>> X[:, :2] += y[:, None]  # the first two columns know the label
-    >>> model = MKLClassifier([RBF(columns=[0, 1]), RBF(columns=[2, 3])]).fit(X[:100], y[:100])
-    >>> result = view_importance(model, X[100:], y[100:], views=["useful", "noise"], random_state=0)
+    >>> data = make_views(200, n_informative=1, n_noise=1, random_state=0)
+    >>> model = MKLClassifier(data.kernels).fit(data.X[:100], data.y[:100])
+    >>> result = view_importance(model, data.X[100:], data.y[100:], random_state=0)
     >>> dict(zip(result.names, (result.p_values < 0.05).tolist()))
-    {'useful': True, 'noise': False}
+    {'informative-1': True, 'noise-1': False}
     """
     if method not in ("permute", "refit"):
         raise ValueError(f"method={method!r} is not known: use 'permute' or 'refit'.")
@@ -154,9 +160,8 @@ def _by_refitting(
             f'the model has one view, {next(iter(views))!r}: nothing is left without it. Use method="permute".'
         )
     model = best_of_search(model)
-    scorer, labels = check_scoring(model, scoring), np.asarray(y)
-    splitter = StratifiedShuffleSplit if is_classifier(model) and labels.ndim == 1 else ShuffleSplit
-    splits = splitter(n_repeats, test_size=HELD_OUT, random_state=rng).split(np.zeros(len(labels)), labels)
+    scorer = check_scoring(model, scoring)
+    splits = random_splits(model, np.asarray(y), n_repeats, HELD_OUT, rng)
     n_kernels = len(final_model(model)[0].kernel_names_)
 
     def of_split(train: NDArray, test: NDArray) -> list[float]:
@@ -165,10 +170,8 @@ def _by_refitting(
         scores = [scorer(whole, X_test, y_test)]
         for kernels in views.values():
             kept = np.setdiff1d(np.arange(n_kernels), kernels)
-            rest = without(whole, kept)
-            scores.append(
-                scorer(rest.fit(kernels_of(rest, X_train, kept), y_train), kernels_of(rest, X_test, kept), y_test)
-            )
+            rest = without(whole, kept).fit(kernels_of(whole, X_train, kept), y_train)
+            scores.append(scorer(rest, kernels_of(whole, X_test, kept), y_test))
         return scores
 
     table = np.array(Parallel(n_jobs, prefer="threads")(delayed(of_split)(*split) for split in splits)).T
@@ -183,25 +186,17 @@ def _by_refitting(
 def without(model: Any, kept: NDArray[np.intp]) -> Any:
     """An unfitted model on some of the kernels of a fitted one, which starts from its solution if it can."""
     rest = clone(model)
-    new, old = (at_the_end(m) for m in (rest, model))
-    if isinstance(old.kernels, str):  # X holds the kernels
-        pass
-    elif old.kernels is None:
-        new.set_params(kernels=[clone_kernel(old._family.kernels[k]) for k in kept])
-    else:
-        new.set_params(kernels=[clone_kernel(list(old.kernels)[k]) for k in kept])
+    new, old = last_step(rest), last_step(model)
+    if not isinstance(old.kernels, str):  # else X holds the kernels
+        kernels = list(old._family.kernels if old.kernels is None else old.kernels)
+        new.set_params(kernels=[clone(kernels[k], safe=False) for k in kept])
     start_from(new, old, kernels=kept)
     return rest
 
 
-def clone_kernel(kernel: Any) -> Any:
-    """A kernel with the same parameters, not fitted."""
-    return clone(kernel, safe=False)
-
-
 def kernels_of(model: Any, X: Any, kept: NDArray[np.intp]) -> Any:
     """X with some of its kernels, where it holds kernels; else X."""
-    if not isinstance(at_the_end(model).kernels, str):
+    if not isinstance(last_step(model).kernels, str):
         return X
     return X.take(kernels=kept) if isinstance(X, GramStack) else X[:, :, kept]
 
@@ -253,20 +248,16 @@ def explain(model: Any, X: Any, views: Any = None) -> Any:
     >>> bool(abs(sums - model.decision_function(X[:2])).to_numpy().max() < 1e-9)
     True
     """
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError("explain returns a data frame: pip install 'multikernel[tables]'") from None
-    samples = X.index if isinstance(X, pd.DataFrame) else None
+    pd = pandas("explain")
     final, given = final_model(model, X)
     if not hasattr(final, "kernel_contributions"):
         raise TypeError(f"{type(final).__name__} multiplies kernels here, so decisions are no sums over views.")
-    parts, found = Parts(final, given), find_views(final, views)
-    m, _, n_tasks = parts.of_kernels.shape
-    shares = [parts.of_kernels[:, kernels].sum(axis=1) for kernels in found.values()]
+    found, of_kernels = find_views(final, views), final._contributions(given)
+    m, _, n_tasks = of_kernels.shape
+    shares = [of_kernels[:, kernels].sum(axis=1) for kernels in found.values()]
     table = np.stack([*shares, np.broadcast_to(final.intercept_, (m, n_tasks))], axis=2)
     index = pd.MultiIndex.from_product(
-        [range(m) if samples is None else samples, task_names(final, n_tasks), [*found, "(intercept)"]],
+        [X.index if isinstance(X, pd.DataFrame) else range(m), task_names(final, n_tasks), [*found, "(intercept)"]],
         names=["sample", "class", "view"],
     )
     return pd.DataFrame({"contribution": table.reshape(-1)}, index=index).reset_index()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.inspection.stability import weight_shares
-from multikernel.inspection.views import final_model, find_views
+from multikernel.inspection.views import final_model, find_views, pandas
 
 
 def results_frame(model: Any, importance: Any = None, stability: Any = None, *, views: Any = None) -> Any:
@@ -45,10 +45,7 @@ def results_frame(model: Any, importance: Any = None, stability: Any = None, *, 
     0  sepals    0.5       -0.01
     1  petals    0.5        0.61
     """
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError("results_frame returns a data frame: pip install 'multikernel[tables]'") from None
+    pd = pandas("results_frame")
     table = kernel_table(model, views)
     not_given = np.full(len(table["kernel"]), np.nan)
     table |= dict.fromkeys(("importance", "p_value", "low", "high", "frequency"), not_given)
@@ -89,20 +86,6 @@ def write_uns(
     views: Any = None,
     key: str = "multikernel",
 ) -> None:
-    """Keep the table of :func:`results_frame` with the data it is about, in ``data.uns[key]``.
-
-    Parameters
-    ----------
-    data : AnnData or MuData
-        Files that are written of it hold the table.
-    model, importance, stability, views
-        As for :func:`results_frame`.
-    key : str
-
-    Examples
-    --------
-    >>> from multikernel.inspection import write_uns
-    >>> write_uns(mdata, model, importance)  # doctest: +SKIP
-    """
+    """Keep the table of :func:`results_frame` with the AnnData or MuData it is about, in ``data.uns[key]``."""
     table = results_frame(model, importance, stability, views=views)
     data.uns[key] = table.set_index(table.index.astype(str))

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.base import clone
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.metaestimators import _safe_split
 
-from multikernel.inspection.views import at_the_end, best_of_search, final_model, start_from
+from multikernel.inspection.displays import last_step
+from multikernel.inspection.views import best_of_search, final_model, random_splits, start_from
 
 
 def weight_stability(
@@ -58,15 +58,12 @@ def weight_stability(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from multikernel import MKLClassifier
+    >>> from multikernel.datasets import make_views
     >>> from multikernel.inspection import weight_stability
-    >>> from multikernel.kernels import RBF
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(120, 3)), np.arange(120) % 2
-    >>> X[:, 0] += 2 * y
-    >>> model = MKLClassifier([RBF(columns=[j]) for j in range(3)]).fit(X, y)
-    >>> result = weight_stability(model, X, y, n_resamples=10, random_state=0)
+    >>> data = make_views(120, n_informative=1, n_noise=2, random_state=0)
+    >>> model = MKLClassifier(data.kernels).fit(data.X, data.y)
+    >>> result = weight_stability(model, data.X, data.y, n_resamples=10, random_state=0)
     >>> result.weights.shape, bool(result.frequencies[0] > result.frequencies[1:].max())
     ((10, 3), True)
     """
@@ -76,15 +73,13 @@ def weight_stability(
         raise ValueError(f"level={level!r} must be between 0 and 1.")
     final, _ = final_model(model)
     model, labels = best_of_search(model), np.asarray(y)
-    splitter = StratifiedShuffleSplit if is_classifier(model) and labels.ndim == 1 else ShuffleSplit
-    rng = check_random_state(random_state)
-    pairs = splitter(n_resamples // 2, test_size=0.5, random_state=rng).split(np.zeros(len(labels)), labels)
+    pairs = random_splits(model, labels, n_resamples // 2, 0.5, check_random_state(random_state))
 
     def shares_of(half: NDArray) -> NDArray[np.float64]:
         fitted = clone(model)
         if final._n_train == len(labels):  # the fit to all samples is a start for half of them
-            start_from(at_the_end(fitted), final, samples=half)
-        return weight_shares(at_the_end(fitted.fit(*_safe_split(model, X, y, half))))
+            start_from(last_step(fitted), final, samples=half)
+        return weight_shares(last_step(fitted.fit(*_safe_split(model, X, y, half))))
 
     halves = [half for pair in pairs for half in pair]
     weights = np.array(Parallel(n_jobs, prefer="threads")(delayed(shares_of)(half) for half in halves))
@@ -94,9 +89,8 @@ def weight_stability(
         threshold = 1e-8 if sparse else 1.0 / n_kernels
     selected = weights > threshold
     frequencies, per_fit = selected.mean(axis=0), selected.sum(axis=1).mean()
-    beyond_half = np.maximum(2.0 * frequencies - 1.0, 0.0)
-    bound = np.full(n_kernels, np.inf)
-    np.divide(per_fit**2 / n_kernels, beyond_half, out=bound, where=beyond_half > 0.0)
+    excess = 2.0 * frequencies - 1.0
+    bound = np.where(excess > 0.0, per_fit**2 / n_kernels / np.where(excess > 0.0, excess, 1.0), np.inf)
     tail = 0.5 * (1.0 - level)
     return Bunch(
         weights=weights,

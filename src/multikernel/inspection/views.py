@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.gram import DenseStack, GramStack
@@ -55,47 +57,46 @@ def find_views(model: Any, views: Any = None) -> Views:
 
 def _positions(kernels: Any, names: list[str], view: str) -> NDArray[np.intp]:
     kernels = [kernels] if isinstance(kernels, (str, int, np.integer)) else list(kernels)
-    positions = []
+    if not kernels:
+        raise ValueError(f"view {view!r} has no kernels.")
     for kernel in kernels:
         if isinstance(kernel, str) and kernel not in names:
             raise ValueError(f"view {view!r} names kernel {kernel!r}, which the model has not; see kernel_names_.")
-        position = names.index(kernel) if isinstance(kernel, str) else int(kernel)
-        if not 0 <= position < len(names):
-            raise ValueError(f"view {view!r} names kernel {position}, but the model has {len(names)} kernels.")
-        positions.append(position)
-    if not positions:
-        raise ValueError(f"view {view!r} has no kernels.")
-    return np.array(positions, dtype=np.intp)
+        if not isinstance(kernel, str) and not 0 <= kernel < len(names):
+            raise ValueError(f"view {view!r} names kernel {kernel}, but the model has {len(names)} kernels.")
+    return np.array([names.index(kernel) if isinstance(kernel, str) else kernel for kernel in kernels], dtype=np.intp)
 
 
 def final_model(model: Any, X: Any = None) -> tuple[Any, Any]:
     """The fitted estimator at the end of pipelines and searches, and what it is given for X."""
     check_is_fitted(model)
-    while not hasattr(model, "kernel_names_"):
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif hasattr(model, "steps"):
-            X = model[:-1].transform(X) if X is not None and len(model.steps) > 1 else X
-            model = model.steps[-1][1]
-        else:
-            raise TypeError(
-                f"{type(model).__name__} is no estimator of this library, and no pipeline that ends in one."
-            )
+    model = best_of_search(model)
+    while hasattr(model, "steps"):
+        X = model[:-1].transform(X) if X is not None and len(model.steps) > 1 else X
+        model = best_of_search(model.steps[-1][1])
+    if not hasattr(model, "kernel_names_"):
+        raise TypeError(f"{type(model).__name__} is no estimator of this library, and no pipeline that ends in one.")
     return model, X
 
 
 def best_of_search(model: Any) -> Any:
     """What a search chose, or the model itself."""
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    return model
+    return getattr(model, "best_estimator_", model)
 
 
-def at_the_end(model: Any) -> Any:
-    """The last step of a pipeline, or the model itself."""
-    while hasattr(model, "steps"):
-        model = model.steps[-1][1]
-    return model
+def pandas(function: str) -> Any:
+    """The module, which only the tables of this package need."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ImportError(f"{function} returns a data frame: pip install 'multikernel[tables]'") from None
+    return pd
+
+
+def random_splits(model: Any, y: NDArray, n_splits: int, test_size: float, rng: Any) -> Iterator[Any]:
+    """Random splits of the samples, stratified where labels are classes."""
+    splitter = StratifiedShuffleSplit if is_classifier(model) and y.ndim == 1 else ShuffleSplit
+    return splitter(n_splits, test_size=test_size, random_state=rng).split(np.zeros(len(y)), y)
 
 
 def start_from(new: Any, old: Any, kernels: Any = slice(None), samples: Any = slice(None)) -> None:
@@ -113,13 +114,7 @@ def start_from(new: Any, old: Any, kernels: Any = slice(None), samples: Any = sl
 
 
 class Parts:
-    """What each view adds to the scores of some samples, and the model's answers when views change.
-
-    Parameters
-    ----------
-    model : fitted estimator
-    X : what its ``predict`` takes
-    """
+    """What each kernel adds to the scores of samples X, and the model's answers when views change."""
 
     def __init__(self, model: Any, X: Any):
         self.model, self.X = model, X
