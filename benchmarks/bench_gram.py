@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from multikernel.gram import DenseStack
-from multikernel.runtime.threads import over_rows
+from multikernel.runtime.clock import over_rows
 
 
 def median_seconds(function, repeats: int) -> float:

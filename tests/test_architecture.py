@@ -16,7 +16,6 @@ FLOOR = {
     "runtime.clock",
     "runtime.executors",
     "runtime.monitor",
-    "runtime.threads",
     "runtime.warnings",
     "io.files",
     "io.state",

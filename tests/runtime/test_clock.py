@@ -33,14 +33,13 @@ from multikernel.gram import KernelRows, LazyStack, LowRankStack, base
 from multikernel.gram.build import _seconds_per_row
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, quantities
 from multikernel.problems import cutting_planes as masters
-from multikernel.problems import multilabel
+from multikernel.problems import multilabel, primal
 from multikernel.problems.cgboost import ColumnProblem
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import LabelProblem
-from multikernel.runtime.clock import GRACE, OutOfTime, check, grace, late, left, time_limit
-from multikernel.runtime.threads import map_threads
+from multikernel.runtime import clock
+from multikernel.runtime.clock import GRACE, OutOfTime, check, grace, late, left, map_threads, time_limit
 from multikernel.solvers import lpbeta as lp_beta
-from multikernel.svm import cholesky as factorisation
 from multikernel.svm.binary import CSVM
 from multikernel.svm.decomposition import WorkingSet
 
@@ -122,14 +121,15 @@ def test_an_interrupted_svm_leaves_a_feasible_alpha(fake_clock):
 
 
 def test_a_factorisation_made_of_parts_is_the_whole_one(monkeypatch):
-    monkeypatch.setattr(factorisation, "LARGE", 10)
-    monkeypatch.setattr(factorisation, "PANEL", 7)
+    monkeypatch.setattr(clock, "LARGE", 10)
+    monkeypatch.setattr(clock, "PANEL", 7)
+    monkeypatch.setattr(primal, "PANEL", 7)
     K = RBF()(X[:60])
-    whole = factorisation.CholeskyFactor(K, 1e-3)
+    whole = primal.CholeskyFactor(K, 1e-3)
     with time_limit(60.0):
-        parts = factorisation.CholeskyFactor(K, 1e-3)
+        parts = primal.CholeskyFactor(K, 1e-3)
         np.testing.assert_allclose(parts.inverse_diagonal(), whole.inverse_diagonal(), rtol=1e-9)
-        assert factorisation.cholesky(np.asfortranarray(-K))[1] == 1
+        assert clock.cholesky(np.asfortranarray(-K))[1] == 1
     np.testing.assert_allclose(np.tril(parts._factor), np.tril(whole._factor), rtol=1e-9, atol=1e-12)
 
 
@@ -204,7 +204,7 @@ PHASES = {
     "cone program": (masters, "solve_cone_program", 1, MKLClassifier(KERNELS, solver="level")),
     "linear program of margins": (lp_beta, "_restricted", 1, LPBetaClassifier(KERNELS)),
     "columns": (ColumnProblem, "master", 1, CGBoostClassifier(KERNELS)),
-    "factorisation": (factorisation, "cholesky", 2, MKFDAClassifier(KERNELS)),
+    "factorisation": (primal, "cholesky", 2, MKFDAClassifier(KERNELS)),
     "epochs": (KernelRows, "load", 3, ObscureClassifier(KERNELS, memory="50kB", random_state=0)),
     "labels": (LabelProblem, "solve_labels", 1, MultilabelMKLClassifier(KERNELS)),
     "last solve": (multilabel, "_solved_again", 1, MultilabelMKLClassifier(KERNELS, tol=0.1)),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from multikernel.runtime.threads import map_threads, over_rows, thread_count
+from multikernel.runtime.clock import map_threads, over_rows, thread_count
 
 
 def test_results_come_in_order():

@@ -17,10 +17,10 @@ from multikernel.gram import DenseStack, LowRankStack
 from multikernel.kernels import RBF, Linear, Nystroem
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.fisher import DenseSystem, FisherProblem, LowRankSystem, fisher_system, fisher_targets
+from multikernel.problems.primal import CholeskyFactor
 from multikernel.problems.weight_sets import LpBall
 from multikernel.solvers.catalogue import SOLVERS, find_solver
 from multikernel.solvers.fisher import solve_fisher
-from multikernel.svm.cholesky import CholeskyFactor
 
 P_VALUES = [1.0, 1.0 + 2.0**-6, 1.5, 2.0, 8.0, 1e6]
 

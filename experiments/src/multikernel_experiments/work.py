@@ -84,7 +84,7 @@ def _failed(entry: Entry, reason: str, tell: Callable[[Any, dict[str, Any]], Non
 
 def _timed(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The record, with its time, and the cores that a fit could use."""
-    from multikernel.runtime.threads import thread_count
+    from multikernel.runtime.clock import thread_count
 
     start = time.perf_counter()
     record = run()

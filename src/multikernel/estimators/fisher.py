@@ -26,9 +26,9 @@ from multikernel.io.state import REAL, attributes, reals
 from multikernel.problems.fisher import FisherProblem, class_scores, fisher_system, fisher_targets
 from multikernel.problems.svrg_features import FisherFeatures
 from multikernel.problems.weight_sets import LpBall
+from multikernel.runtime.clock import thread_count
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
-from multikernel.runtime.threads import thread_count
 from multikernel.runtime.warnings import warn_user
 from multikernel.solvers.catalogue import find_solver
 from multikernel.solvers.fisher import FisherGrid, Score, solve_fisher

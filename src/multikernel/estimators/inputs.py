@@ -218,6 +218,8 @@ class KernelInput:
 
     def _as_source(self, X: Any, y: Any) -> tuple[Source, Any] | None:
         """What reads X in blocks, if it is not in memory; a memory map will do as an array as well."""
+        if type(X) is np.ndarray:
+            return None
         if isinstance(X, np.memmap):
             kernels = self.kernels if isinstance(self.kernels, (list, tuple)) else [self.kernels]
             if not (self._takes_blocks() and all(getattr(kernel, "has_features", False) for kernel in kernels)):

@@ -15,7 +15,7 @@ from multikernel.estimators.base import NEGLIGIBLE, TrainingData, starts_of
 from multikernel.estimators.cskl import CSKLClassifier
 from multikernel.estimators.mkl import MKLClassifier
 from multikernel.problems.vskl import parse_groups
-from multikernel.runtime.threads import one_blas_thread
+from multikernel.runtime.clock import one_blas_thread
 from multikernel.solvers.catalogue import MANY_KERNELS
 from multikernel.solvers.common.newton import predicted
 

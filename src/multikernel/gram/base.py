@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from multikernel.kernels.base import unique_names
-from multikernel.runtime.clock import check
-from multikernel.runtime.threads import over_rows
+from multikernel.runtime.clock import check, over_rows
 
 if TYPE_CHECKING:
     from multikernel.gram.lowrank import Features

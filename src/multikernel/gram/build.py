@@ -15,8 +15,7 @@ from multikernel.gram.dense import DenseStack
 from multikernel.gram.lazy import LazyStack
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.kernels import KernelFamily
-from multikernel.runtime.clock import left
-from multikernel.runtime.threads import over_rows
+from multikernel.runtime.clock import left, over_rows
 
 # Samples from which it is worth estimating what a fit takes, rows that are timed, and seconds that need no warning.
 MANY, ROWS, UNREMARKABLE = 5000, 32, 600.0

@@ -11,7 +11,7 @@ from scipy.linalg import lapack
 
 from multikernel.gram.base import GramStack, kernel_names
 from multikernel.gram.dense import DenseStack
-from multikernel.runtime.threads import one_blas_thread, over_rows
+from multikernel.runtime.clock import one_blas_thread, over_rows
 from multikernel.runtime.warnings import warn_user
 
 PSD_CHOICES = ("raise", "clip", "ignore")

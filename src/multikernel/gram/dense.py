@@ -19,7 +19,7 @@ from multikernel.gram.base import (
     support_of,
 )
 from multikernel.gram.normalization import Step
-from multikernel.runtime.threads import over_rows
+from multikernel.runtime.clock import over_rows
 
 # Reading scattered columns costs about three times as much an entry as reading whole rows.
 GATHER_BELOW = 0.3

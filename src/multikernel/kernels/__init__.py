@@ -1,9 +1,8 @@
 """Kernel functions on columns of the data, bandwidth rules, families of kernels that share their work."""
 
 from multikernel.kernels.approximation import Nystroem, RandomFourier
-from multikernel.kernels.base import Kernel
+from multikernel.kernels.base import RBF, Cosine, Kernel, Linear, Polynomial, Sigmoid
 from multikernel.kernels.family import KernelFamily, as_kernel, as_kernels, default_kernels, kernel_grid
-from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
 from multikernel.kernels.gene_sets import read_gmt
 from multikernel.kernels.given import FromDistance, FromFunction, FromGaussianProcess, Precomputed
 from multikernel.kernels.histograms import ChiSquared, HistogramIntersection, Laplacian, SpatialPyramid

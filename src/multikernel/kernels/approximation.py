@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from multikernel.io.state import COUNT, REAL, attributes, optional, part, reals, samples
-from multikernel.kernels.base import Kernel, parameters, resolve_columns
-from multikernel.kernels.functions import RBF, ExplicitKernel
+from multikernel.kernels.base import RBF, ExplicitKernel, Kernel, parameters, resolve_columns
 from multikernel.kernels.histograms import Laplacian
 from multikernel.kernels.quantities import (
     PreparedRows,

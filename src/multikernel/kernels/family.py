@@ -13,8 +13,7 @@ from sklearn.base import clone
 from multikernel.io.files import near_matches
 from multikernel.io.state import attributes, each, labels, part
 from multikernel.kernels.approximation import Nystroem
-from multikernel.kernels.base import Kernel, unique_names
-from multikernel.kernels.functions import RBF, Cosine, Linear, Polynomial, Sigmoid
+from multikernel.kernels.base import RBF, Cosine, Kernel, Linear, Polynomial, Sigmoid, unique_names
 from multikernel.kernels.gene_sets import sets_in_columns
 from multikernel.kernels.given import (
     FromDistance,

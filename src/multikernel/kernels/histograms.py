@@ -17,7 +17,7 @@ from multikernel.kernels.quantities import (
     Window,
     take_columns,
 )
-from multikernel.runtime.threads import over_rows
+from multikernel.runtime.clock import over_rows
 
 # bins the dense loops visit in the time the overlap loops take for one bin that two rows share, by the size of
 # a number in bytes (measured: 17 to 19 in float32, 9 to 16 in float64)

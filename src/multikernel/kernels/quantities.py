@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from multikernel.runtime.clock import check
-from multikernel.runtime.threads import over_rows
+from multikernel.runtime.clock import check, over_rows
 
 BLOCK_BYTES = 8 * 2**20  # one window of float64; a handful exist at any moment
 EXACT_MEAN_SAMPLES = 5000

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from multikernel.gram.base import GramStack, format_bytes
 from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import UNIT, Certificate, Rounding
-from multikernel.problems.primal import Matrix, PrimalProblem, Vector
+from multikernel.problems.primal import CholeskyFactor, LowRankRidge, Matrix, PrimalProblem, Vector
 from multikernel.problems.weight_sets import LpBall
-from multikernel.runtime.threads import map_threads, one_blas_thread
-from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
+from multikernel.runtime.clock import map_threads, one_blas_thread
 
 
 def fisher_targets(codes: ArrayLike, n_classes: int, sample_weight: ArrayLike | None = None) -> Matrix:

@@ -16,7 +16,7 @@ from multikernel.kernels.base import exponential
 from multikernel.problems.certificate import Certificate
 from multikernel.problems.minmax import KernelProblem, LastValue
 from multikernel.problems.regularizers import Regularizer, dual_bound, known_or_own
-from multikernel.runtime.threads import one_blas_thread
+from multikernel.runtime.clock import one_blas_thread
 
 Vector = NDArray[np.float64]
 

@@ -15,10 +15,8 @@ from multikernel.gram import Combination, DenseStack, GramStack, WeightedSum, on
 from multikernel.gram.base import support_of
 from multikernel.problems.certificate import UNIT, Certificate, Rounding, largest_scores
 from multikernel.problems.weight_sets import WeightSet, nearest
-from multikernel.runtime.clock import OutOfTime
-from multikernel.runtime.threads import one_blas_thread
-from multikernel.svm.cholesky import ridged_cholesky
-from multikernel.svm.quadratic_program import KernelOperator, as_operator, kernel_times
+from multikernel.runtime.clock import OutOfTime, one_blas_thread
+from multikernel.svm.quadratic_program import KernelOperator, as_operator, kernel_times, ridged_cholesky
 
 Vector = NDArray[np.float64]
 

@@ -12,9 +12,8 @@ from multikernel.gram.base import BLOCK_BYTES, GramStack
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import KernelProblem, LastValue, MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
-from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.clock import OutOfTime, map_threads, one_blas_thread
 from multikernel.runtime.monitor import Result
-from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.svm.binary import CSVM
 from multikernel.svm.labels import LabelSVMs
 from multikernel.svm.quadratic_program import DenseOperator, KernelOperator, kernel_times

@@ -2,11 +2,13 @@
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh, lapack
 
 from multikernel.gram import GramStack, KernelRows
 from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import UNIT, Rounding, largest_scores
 from multikernel.problems.weight_sets import LpBall, lp_norm, nearest
+from multikernel.runtime.clock import PANEL, check, cholesky, left
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -127,3 +129,75 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float
     if not weight.sum() > 0.0:
         raise ValueError("all sample weights are zero: give at least one sample a positive weight.")
     return weight
+
+
+class CholeskyFactor:
+    """``K + reg I`` factorised in double precision; K, of shape (n, n), is not changed.
+
+    A kernel that is indefinite by more than ``reg``, if only by rounding to single precision, has no Cholesky factor.
+    Then its negative eigenvalues are set to zero; the certificate, which reads the kernel itself, tells what that
+    changed.
+    """
+
+    def __init__(self, K: NDArray, reg: float | NDArray):
+        system = np.array(K, dtype=np.float64, order="C")
+        system.ravel()[:: len(K) + 1] += reg
+        # the transpose of a symmetric array in C order is the same matrix in the order that LAPACK wants: no copy
+        self._factor, failed = cholesky(system.T)
+        self._vectors: Matrix | None = None
+        if failed:
+            least = float(np.min(reg))
+            rest = np.asarray(K, dtype=np.float64) + np.diag(np.full(len(K), reg) - least)
+            values, self._vectors = eigh(rest, check_finite=False)
+            self._roots = np.sqrt(np.maximum(values, 0.0) + least)
+
+    def solve(self, right: Matrix) -> Matrix:
+        """``(K + reg I)⁻¹ right``, shape (n, c)."""
+        if self._vectors is not None:
+            return self._vectors @ ((self._vectors.T @ right) / self._roots[:, None] ** 2)
+        return lapack.dpotrs(self._factor, right, lower=1)[0]
+
+    def whiten(self, right: Matrix) -> Matrix:
+        """``R right`` with ``R'R = (K + reg I)⁻¹``: inner products of the result are those of the inverse."""
+        if self._vectors is not None:
+            return (self._vectors.T @ right) / self._roots[:, None]
+        return lapack.dtrtrs(self._factor, right, lower=1)[0]
+
+    def inverse_diagonal(self) -> NDArray[np.float64]:
+        """Diagonal of ``(K + reg I)⁻¹``, shape (n,)."""
+        if self._vectors is not None:
+            return ((self._vectors / self._roots) ** 2).sum(axis=1)
+        if left() == np.inf:
+            return np.diag(lapack.dpotri(self._factor, lower=1)[0]).copy()
+        n, diagonal = len(self._factor), np.empty(len(self._factor))
+        for start in range(0, n, PANEL):  # columns of the inverse of the factor, in time
+            check()
+            units = np.eye(n, min(PANEL, n - start), -start)
+            diagonal[start : start + PANEL] = (self.whiten(units) ** 2).sum(axis=0)
+        return diagonal
+
+
+class LowRankRidge:
+    """``λ + W K`` with W = diag(bent) and K = Z Z', factorised in the space of Z: features times roots of weights.
+
+    ``products`` (R, R) are ``features.products(bent)``, if they are known.
+    """
+
+    def __init__(
+        self, features: Features, weights: NDArray, lam: float, bent: NDArray, products: Matrix | None = None
+    ):
+        self.features, self.lam, self.bent = features, lam, bent
+        self.roots = np.sqrt(weights)[features.owner, None]
+        products = features.products(bent) if products is None else products
+        self.factor = CholeskyFactor(self.roots * products * self.roots.T, lam)
+
+    def solve(self, right: Matrix) -> Matrix:
+        """``(λ + W K)⁻¹ right = (right − W Z (λ + Z'W Z)⁻¹ Z' right) / λ``, shape (n, c)."""
+        inside = self.factor.solve(self.roots * self.features.onto(right))
+        return (right - self.bent[:, None] * self.features.scores(self.roots * inside)) / self.lam
+
+    def form(self, scores: NDArray) -> Matrix:
+        """``λ u_j'(λ W⁻¹ + K)⁻¹ u_k`` for u of shape (F, n), shape (F, F)."""
+        bent = self.bent * scores
+        whitened = self.factor.whiten(self.roots * self.features.onto(bent.T))
+        return bent @ scores.T - whitened.T @ whitened

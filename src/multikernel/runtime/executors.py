@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from multikernel.runtime.clock import check
-from multikernel.runtime.threads import map_threads, one_blas_thread, thread_count
+from multikernel.runtime.clock import check, map_threads, one_blas_thread, thread_count
 
 # Partial sums that are added up by one task.
 FAN = 16

@@ -1,4 +1,4 @@
-"""What watches a solver: certificate, history, clock, stop rule; and the result that a solver hands back."""
+"""What watches a solver: certificate, history, clock, stop rule, tolerances; and the result that it hands back."""
 
 import contextlib
 import time
@@ -16,6 +16,9 @@ from multikernel.runtime.clock import OutOfTime, grace, late
 SAME_GAP = 0.99
 # Share of a gap that may be rounding before the problem is asked to compute with less of it.
 BLURRED = 0.1
+# Relative gap of the first inner problem, share of the outer gap that later ones may leave, and the least asked for.
+# The SVM engine ends with steps that are nearly exact, so asking for less at first saves next to nothing.
+FIRST, SHARE, LEAST = 1e-3, 0.1, 1e-12
 UNKNOWN = Certificate(float("nan"), float("nan"))
 
 OnRecord = Callable[[dict[str, Any], "Monitor"], bool | None]
@@ -280,3 +283,28 @@ class Monitor:
         alone = self._judged(weights, proof)
         if alone.relative_gap <= self.tol:
             self._keep((weights, proof), alone)
+
+
+class InnerTolerance:
+    """Relative gap for the next inner problem: a share of the outer gap, never growing, tighter on demand."""
+
+    def __init__(self, monitor: Monitor):
+        self.monitor = monitor
+        self.least = max(SHARE * monitor.tol, LEAST)
+        self.value = FIRST
+        self.follow()
+
+    def follow(self) -> float:
+        """The tolerance after the monitor has seen the last solution."""
+        wanted = SHARE * self.monitor.certificate.relative_gap
+        self.value = min(self.value, max(wanted if wanted == wanted else FIRST, self.least))
+        return self.value
+
+    def tighten(self) -> bool:
+        """Ask for ten times more; False if that is beyond double precision, and the monitor hears of it."""
+        if self.value <= LEAST:
+            self.monitor.stopped = "rounding"
+            return False
+        self.least = min(self.least, max(0.1 * self.value, LEAST))
+        self.value = max(0.1 * self.value, LEAST)
+        return True

@@ -11,8 +11,8 @@ from multikernel.gram import GramStack
 from multikernel.problems.fisher import FisherProblem, fisher_system
 from multikernel.problems.svrg_features import FisherFeatures
 from multikernel.problems.weight_sets import LpBall, lp_norm
+from multikernel.runtime.clock import map_threads, one_blas_thread
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.solvers.common.newton import Start, evaluate, search_towards
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.svrg.primal import primal_newton

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.lpbeta import MarginProblem
-from multikernel.runtime.clock import check, left
+from multikernel.runtime.clock import check, left, one_blas_thread
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.threads import one_blas_thread
 from multikernel.solvers.common.newton import Start
 
 RIVALS = 3  # constraints that a sample may add per round, its most violated first

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from multikernel.problems.vskl import GroupPoint, VSKLProblem
 from multikernel.problems.weight_sets import SimplexProduct
-from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.newton import InnerTolerance, Start, line_search, with_entering
+from multikernel.runtime.monitor import InnerTolerance, Monitor
+from multikernel.solvers.common.newton import Start, line_search, with_entering
 
 Vector = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.problems.certificate import UNIT, Certificate
-from multikernel.runtime.threads import one_blas_thread
+from multikernel.runtime.clock import one_blas_thread
 from multikernel.svm.decomposition import Decomposition
 from multikernel.svm.quadratic_program import (
     BoxProblem,

@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs
 
 from multikernel.runtime.clock import ENTRIES_AT_ONCE, OutOfTime, check
-from multikernel.svm.cholesky import ridged_cholesky
 from multikernel.svm.interior import interior_point, low_rank_factor
-from multikernel.svm.quadratic_program import BoxProblem, DenseOperator, Indices, KernelOperator, project_to_sum
+from multikernel.svm.quadratic_program import (
+    BoxProblem,
+    DenseOperator,
+    Indices,
+    KernelOperator,
+    project_to_sum,
+    ridged_cholesky,
+)
 
 Vector = NDArray[np.float64]
 Reached = tuple[Vector, Vector, float]  # b, K @ b, relative gap

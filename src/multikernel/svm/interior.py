@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs, dpstrf
 
 from multikernel.runtime.clock import check
-from multikernel.svm.cholesky import ridged_cholesky
+from multikernel.svm.quadratic_program import ridged_cholesky
 
 Vector = NDArray[np.float64]
 

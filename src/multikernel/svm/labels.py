@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.certificate import Certificate
-from multikernel.runtime.clock import OutOfTime
-from multikernel.runtime.threads import map_threads, one_blas_thread
+from multikernel.runtime.clock import OutOfTime, map_threads, one_blas_thread
 from multikernel.svm.binary import CSVM, NuSVM, checked_signs
 from multikernel.svm.quadratic_program import DenseOperator, KernelOperator
 

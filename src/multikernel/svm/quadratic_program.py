@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from multikernel.gram import CombinedKernel
 from multikernel.gram.base import BLOCK_BYTES
-from multikernel.runtime.threads import over_rows
+from multikernel.runtime.clock import cholesky, over_rows
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -305,3 +305,20 @@ def weighted_quantile(points: Vector, weights: Vector, mass: float) -> float:
     low = min(int(np.searchsorted(cumulative, mass - rounding)), len(points) - 1)
     high = min(int(np.searchsorted(cumulative, mass + rounding)), len(points) - 1)
     return float(0.5 * (points[order[low]] + points[order[high]]))
+
+
+def ridged_cholesky(A: NDArray, least: float = 1e-14, most: float = 1e18) -> NDArray[np.float64]:
+    """Lower Cholesky factor of A with the smallest ridge in a geometric sequence that makes it succeed.
+
+    ``least`` and ``most`` are the first and the last one tried, relative to the mean of the diagonal.
+    """
+    size, ridge = float(A.trace()) / len(A), least
+    size = size if size > 1e-280 else 1.0  # beside nothing any ridge is small, and a tiny one overflows
+    while ridge <= most:
+        shifted = A.astype(np.float64, order="F")
+        shifted.ravel(order="K")[:: len(A) + 1] += ridge * size
+        factor, failed = cholesky(shifted)
+        if not failed:
+            return factor
+        ridge = max(100.0 * ridge, 1e-15)
+    raise np.linalg.LinAlgError("the kernel is not positive semi-definite")

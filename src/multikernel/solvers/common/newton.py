@@ -1,4 +1,4 @@
-"""Newton steps in the kernel weights [CR08], and what all outer loops share: inner tolerances, steps, a start."""
+"""Newton steps in the kernel weights [CR08], and what all outer loops share: steps, a start."""
 
 import contextlib
 from collections.abc import Callable
@@ -13,15 +13,12 @@ from multikernel.problems.certificate import Certificate
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.runtime.clock import OutOfTime, left, time_limit
-from multikernel.runtime.monitor import Monitor
+from multikernel.runtime.monitor import InnerTolerance, Monitor
 
 Vector = NDArray[np.float64]
 # Weights and alpha to start from; None for the solver's own choice.
 Start = tuple[NDArray, NDArray] | None
 
-# Relative gap of the first inner problem, share of the outer gap that later ones may leave, and the least asked for.
-# The SVM engine ends with steps that are nearly exact, so asking for less at first saves next to nothing.
-FIRST, SHARE, LEAST = 1e-3, 0.1, 1e-12
 MOST_TRIALS, ENOUGH = 8, 1e-3  # trials of a step, and the share of the predicted decrease that is enough
 # Samples from which starting with a part of them pays, that part, its least size (fewer give weights that are too
 # sparse), how well it is solved (below that, weights depend on the sample), and its share of the remaining time.
@@ -36,31 +33,6 @@ LEAST_RIDGE, MOST_RIDGE, RIDGE_FACTOR, WORTHWHILE = 1e-10, 1e-2, 100.0, 1e-4
 # fast, so it takes longer until a gap that stays is a sign of kinks.
 SLOW, KINKED, KINKED_IF_CAPPED, LEVEL = 0.5, 3, 8, 0.5
 MOST_POLISHING = 20  # steps after another method to let one alpha prove the solution
-
-
-class InnerTolerance:
-    """Relative gap for the next inner problem: a share of the outer gap, never growing, tighter on demand."""
-
-    def __init__(self, monitor: Monitor):
-        self.monitor = monitor
-        self.least = max(SHARE * monitor.tol, LEAST)
-        self.value = FIRST
-        self.follow()
-
-    def follow(self) -> float:
-        """The tolerance after the monitor has seen the last solution."""
-        wanted = SHARE * self.monitor.certificate.relative_gap
-        self.value = min(self.value, max(wanted if wanted == wanted else FIRST, self.least))
-        return self.value
-
-    def tighten(self) -> bool:
-        """Ask for ten times more; False if that is beyond double precision, and the monitor hears of it."""
-        if self.value <= LEAST:
-            self.monitor.stopped = "rounding"
-            return False
-        self.least = min(self.least, max(0.1 * self.value, LEAST))
-        self.value = max(0.1 * self.value, LEAST)
-        return True
 
 
 @dataclass

@@ -9,8 +9,8 @@ from multikernel.gram import CombinedKernel, WeightedSum
 from multikernel.problems.cskl import CappedProblem
 from multikernel.problems.minmax import ROUGH_FREE, MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
+from multikernel.runtime.clock import one_blas_thread
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.threads import one_blas_thread
 from multikernel.solvers.common.newton import Start
 from multikernel.svm.decomposition import BoundedNewton
 from multikernel.svm.quadratic_program import BoxProblem, KernelOperator

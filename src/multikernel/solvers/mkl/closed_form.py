@@ -3,8 +3,8 @@
 import numpy as np
 
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.newton import InnerTolerance, Start
+from multikernel.runtime.monitor import InnerTolerance, Monitor
+from multikernel.solvers.common.newton import Start
 
 # Share of the largest weight that a weight of zero gets at the start: it would stay zero.
 REVIVED = 1e-3

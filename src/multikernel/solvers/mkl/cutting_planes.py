@@ -4,8 +4,8 @@ import numpy as np
 
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.newton import InnerTolerance, Start, prove_by_one_alpha
+from multikernel.runtime.monitor import InnerTolerance, Monitor
+from multikernel.solvers.common.newton import Start, prove_by_one_alpha
 
 # Level of the projection: between 0 (cutting planes) and 1 (no progress). After a step on which the model kept this
 # share of the decrease that it promised, nothing needs to be held back, and the level is low.

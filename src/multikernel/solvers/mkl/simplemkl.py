@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.minmax import MinMaxProblem
-from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.newton import InnerTolerance, Start, WeightPoint, evaluate, prove_by_one_alpha
+from multikernel.runtime.monitor import InnerTolerance, Monitor
+from multikernel.solvers.common.newton import Start, WeightPoint, evaluate, prove_by_one_alpha
 
 Vector = NDArray[np.float64]
 

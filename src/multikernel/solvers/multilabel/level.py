@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from multikernel.problems.cutting_planes import CuttingPlaneModel
 from multikernel.problems.multilabel import WorstLabelProblem
 from multikernel.runtime.clock import OutOfTime
-from multikernel.runtime.monitor import SAME_GAP, Monitor
-from multikernel.solvers.common.newton import InnerTolerance, Start
+from multikernel.runtime.monitor import SAME_GAP, InnerTolerance, Monitor
+from multikernel.solvers.common.newton import Start
 
 Vector = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from multikernel.problems.multilabel import WorstLabelProblem
-from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.newton import InnerTolerance, Start
+from multikernel.runtime.monitor import InnerTolerance, Monitor
+from multikernel.solvers.common.newton import Start
 from multikernel.solvers.multilabel.level import LabelCuts, without_smallest
 from multikernel.svm.quadratic_program import KernelOperator
 

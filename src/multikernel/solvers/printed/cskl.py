@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
-from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.newton import SHARE, Start, WeightPoint, evaluate
+from multikernel.runtime.monitor import SHARE, Monitor
+from multikernel.solvers.common.newton import Start, WeightPoint, evaluate
 from multikernel.solvers.mkl.simplemkl import (
     border_point,
     descend,

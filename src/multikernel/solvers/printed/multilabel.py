@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.multilabel import WorstLabelProblem
-from multikernel.runtime.monitor import Monitor
-from multikernel.solvers.common.newton import InnerTolerance, Start
+from multikernel.runtime.monitor import InnerTolerance, Monitor
+from multikernel.solvers.common.newton import Start
 from multikernel.solvers.multilabel.level import LabelCuts
 from multikernel.solvers.multilabel.sa import normalised
 

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.certificate import Certificate
+from multikernel.problems.primal import CholeskyFactor, LowRankRidge
 from multikernel.problems.svrg import Matrix, SmoothProblem, as_matrix
-from multikernel.runtime.clock import OutOfTime
+from multikernel.runtime.clock import OutOfTime, map_threads, one_blas_thread
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.threads import map_threads, one_blas_thread
 from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.obscure.obscure import epochs_before
 from multikernel.solvers.svrg.iterate import Direction, Iterate
-from multikernel.svm.cholesky import CholeskyFactor, LowRankRidge
 from multikernel.svm.decomposition import Decomposition
 from multikernel.svm.quadratic_program import BoxProblem, DenseOperator
 

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.problems.primal import CholeskyFactor
 from multikernel.problems.svrg_features import FeatureProblem, Matrix, MomentProblem, Point, Vector
-from multikernel.runtime.clock import OutOfTime, check
+from multikernel.runtime.clock import OutOfTime, check, one_blas_thread
 from multikernel.runtime.monitor import Monitor
-from multikernel.runtime.threads import one_blas_thread
 from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.svrg.svrg import svrg
-from multikernel.svm.cholesky import CholeskyFactor
 
 # Rows that second derivatives are taken from, and the gap to which the problem on them is solved for a start.
 SAMPLE, ROUGH = 20_000, 1e-3
