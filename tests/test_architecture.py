@@ -1,12 +1,18 @@
-"""The house: every module imports from its left only, imports inside functions included."""
+"""The house: every module imports from its left only, imports inside functions included; a fit passes few files."""
 
 from __future__ import annotations
 
 import ast
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from multikernel import MKFDAClassifier, MKLClassifier, MultilabelMKLClassifier, ObscureClassifier
+from multikernel.kernels import RBF
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "multikernel"
 
@@ -83,3 +89,38 @@ def test_a_module_imports_from_its_left_only(module):
 def test_every_module_has_a_place():
     assert {name.split(".")[0] for name in MODULES} - PASSING_ON <= {*ORDER, "compiled"}
     assert {name for name in FLOOR if name not in MODULES} == set()
+
+
+X = np.random.default_rng(0).normal(size=(60, 4))
+LABELS = (X[:, :3] > 0.0).astype(int)
+KERNELS = [RBF(columns=[k]) for k in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "most"),
+    [
+        (MKLClassifier(p=2), LABELS[:, 0], 25),
+        (ObscureClassifier(KERNELS, memory=4000), np.digitize(X[:, 0], [-0.5, 0.5]), 20),
+        (MKFDAClassifier(KERNELS), LABELS[:, 0], 20),
+        (MultilabelMKLClassifier(KERNELS), LABELS, 25),
+    ],
+    ids=["mkl", "obscure on the fly", "fisher", "multilabel"],
+)
+def test_one_fit_passes_few_files(model, y, most):
+    files = set()
+
+    def enter(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(PACKAGE):
+            files.add(str(path.relative_to(PACKAGE)))
+
+    model.fit(X, y)  # compiles
+    threading.setprofile(enter)
+    sys.setprofile(enter)
+    try:
+        model.fit(X, y)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert "estimators/base.py" in files
+    assert len(files) <= most, sorted(files)

@@ -30,7 +30,7 @@ from multikernel import (
     UFOMKLClassifier,
 )
 from multikernel.gram import KernelRows, LazyStack, LowRankStack, base
-from multikernel.gram.build import _seconds_per_row
+from multikernel.gram.stacks import _seconds_per_row
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, quantities
 from multikernel.problems import cutting_planes as masters
 from multikernel.problems import multilabel, primal
@@ -286,8 +286,8 @@ def test_folds_that_are_cut_short_do_not_count(fake_clock):
     ids=["lazy", "late", "budget", "dense", "soon", "features"],
 )
 def test_a_fit_that_takes_too_long_says_so_before_it_starts(per_row, parameters, found, fake_clock, monkeypatch):
-    monkeypatch.setattr("multikernel.gram.build.MANY", 200)
-    monkeypatch.setattr("multikernel.gram.build._seconds_per_row", lambda stack: per_row)
+    monkeypatch.setattr("multikernel.gram.stacks.MANY", 200)
+    monkeypatch.setattr("multikernel.gram.stacks._seconds_per_row", lambda stack: per_row)
     model = MKLClassifier(**{"kernels": [RBF(), RBF(bandwidth="4*mean")], **parameters})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

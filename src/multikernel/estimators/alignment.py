@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.average import OneKernelClassifier
-from multikernel.estimators.base import TrainingData
-from multikernel.estimators.classifier import C_GRID
+from multikernel.estimators.base import C_GRID, TrainingData
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import NotApplicable

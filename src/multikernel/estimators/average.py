@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from multikernel.estimators.base import KernelMachine, TrainingData
-from multikernel.estimators.classifier import C_GRID, BinaryTasksClassifier
+from multikernel.estimators.base import C_GRID, BinaryTasksClassifier, KernelMachine, TrainingData
 from multikernel.estimators.parameters import Restartable, described, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import (

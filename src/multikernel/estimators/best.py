@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.average import OneKernelClassifier
-from multikernel.estimators.base import TrainingData
-from multikernel.estimators.classifier import C_GRID, class_scores
+from multikernel.estimators.base import C_GRID, TrainingData, class_scores
 from multikernel.estimators.cross_validation import CrossValidated, KnownScores, folds_of
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register

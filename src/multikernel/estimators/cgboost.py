@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.estimators.base import TrainingData, count_kernels, intercept_of
-from multikernel.estimators.classifier import ExpansionClassifier
+from multikernel.estimators.lpbeta import ExpansionClassifier
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory

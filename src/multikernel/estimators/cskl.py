@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from multikernel.estimators.base import TrainingData
-from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
+from multikernel.estimators.base import C_GRID, TaskWeightsClassifier, TrainingData
 from multikernel.estimators.cross_validation import CrossValidated, folds_of
 from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
 from multikernel.estimators.registry import register

@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from multikernel.estimators.base import TrainingData
-from multikernel.estimators.classifier import BinaryTasksClassifier
+from multikernel.estimators.base import BinaryTasksClassifier, TrainingData
 from multikernel.estimators.parameters import Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import WeightedSum, one_kernel, parse_memory

@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import TrainingData
-from multikernel.estimators.classifier import KernelClassifier
+from multikernel.estimators.base import KernelClassifier, TrainingData
 from multikernel.estimators.cross_validation import CrossValidated, KnownScores, cut_fold, folds_of
 from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import KernelMachine, TrainingData, per_problem
-from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
+from multikernel.estimators.base import C_GRID, KernelMachine, TaskWeightsClassifier, TrainingData, per_problem
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, combined_scores, parse_memory

@@ -13,7 +13,6 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn.utils.validation import validate_data
 
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
-from multikernel.gram.build import fit_family, remark_on_cost
 from multikernel.gram.checks import (
     PSD_CHOICES,
     apply_clip,
@@ -26,6 +25,7 @@ from multikernel.gram.checks import (
 from multikernel.gram.features import FIT_ROWS, STEP, FeatureAxes, FeatureBlocks, FeatureMap
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.normalization import Normalization
+from multikernel.gram.stacks import remark_on_cost
 from multikernel.io import state
 from multikernel.io.state import positions, reals
 from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
@@ -257,7 +257,8 @@ class KernelInput:
     def _fit_family(self, kernels: list[Kernel], seen: Any, X: Any, *, masked: bool) -> None:
         """Fit the kernels on rows ``seen``, X as arrays, without views that are missing there."""
         names, whole = getattr(self, "feature_names_in_", None), filled(X)
-        self._family = fit_family(kernels, whole if seen is X else seen, names, memory=self.memory)
+        room = parse_memory(self.memory) // 4  # for distances that the stack will need
+        self._family = KernelFamily.fit(kernels, whole if seen is X else seen, names, keep=room)
         missing = self._family.missing(X) if masked else None
         if missing is not None:
             self._family.fit_present(whole, missing, names)

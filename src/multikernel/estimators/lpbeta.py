@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
@@ -13,11 +14,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import TrainingData, count_kernels
-from multikernel.estimators.classifier import ExpansionClassifier
+from multikernel.estimators.base import KernelClassifier, TrainingData, count_kernels
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
-from multikernel.gram import parse_memory
+from multikernel.gram import GramStack, parse_memory
+from multikernel.gram.base import times
 from multikernel.io.state import attributes, flags, positions, reals
 from multikernel.problems.lpbeta import MarginProblem
 from multikernel.runtime.monitor import Result
@@ -25,6 +26,8 @@ from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.warnings import warn_user
 from multikernel.solvers.lpbeta import lp_beta
 from multikernel.svm.held_out import KernelMachines, held_out_folds, price_grids
+
+Array = NDArray[np.float64]
 
 C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 NU_GRID = (0.05, 0.2, 0.5, 0.8)
@@ -34,6 +37,51 @@ class HeldOutProblem(MarginProblem):
     """The margin program on the held-out scores of trained SVMs."""
 
     machines: KernelMachines
+
+
+class ExpansionClassifier(KernelClassifier):
+    """Base class: scores Σ_j v_jt K_j alpha_jt + b_t, with coefficients for each kernel j and task t.
+
+    A subclass says what v is (``_factors``).
+    """
+
+    _state = attributes(dual_coef_=reals("kernels", "tasks", "support"))
+
+    def _has_one_kernel(self) -> bool:
+        raise AttributeError("there is no one kernel: each has coefficients of its own, in dual_coef_.")
+
+    @abstractmethod
+    def _factors(self) -> Array:
+        """v, shape (F, T)."""
+
+    def _store_expansions(self, data: TrainingData, result: Result, alpha: Array, intercept: Array) -> None:
+        """Fitted attributes of one result, with ``alpha`` (F, n, T) in place of its own."""
+        n_kernels, n_samples, n_tasks = alpha.shape
+        flat = np.moveaxis(alpha, 1, 0).reshape(n_samples, n_kernels * n_tasks)
+        super()._store(data, [], [replace(result, alpha=flat, intercept=intercept)])
+        self.dual_coef_ = self.dual_coef_.reshape(n_kernels, n_tasks, -1)
+
+    def _parts(self, stack: GramStack, used: NDArray[np.intp]) -> Array:
+        """K_j alpha_jt of the kernels ``used``, shape (m, len(used), T)."""
+        coefficients = self.dual_coef_[used]
+        parts = np.empty((len(stack), len(used), coefficients.shape[1]))
+        if not len(used):
+            return parts
+        for rows, block in stack.take(kernels=used).blocks():
+            for k, alpha in enumerate(coefficients):
+                parts[rows, k] = times(block[k : k + 1], alpha.T)[0]
+        return parts
+
+    def _task_scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        stack, factors = self._test_stack(X), self._factors()
+        used = np.flatnonzero(factors.any(axis=1))
+        return np.einsum("mft,ft->mt", self._parts(stack, used), factors[used]) + self.intercept_
+
+    def _contributions(self, X: Any) -> Array:
+        check_is_fitted(self)
+        stack = self._test_stack(X)
+        return self._factors() * self._parts(stack, np.arange(stack.n_kernels))
 
 
 @register("lp-beta", title="LP-β", params={"C": "cv"}, grid={"nu": NU_GRID}, order=40)

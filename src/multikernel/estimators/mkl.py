@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from multikernel.estimators.base import KernelMachine, TrainingData, is_number
-from multikernel.estimators.classifier import C_GRID, TaskWeightsClassifier
+from multikernel.estimators.base import C_GRID, KernelMachine, TaskWeightsClassifier, TrainingData, is_number
 from multikernel.estimators.cross_validation import CrossValidated
 from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
 from multikernel.estimators.registry import register

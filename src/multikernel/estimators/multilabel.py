@@ -15,10 +15,10 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from multikernel.estimators.base import TrainingData, finite, is_number
-from multikernel.estimators.classifier import C_GRID, FOLDS, KernelClassifier, class_scores
+from multikernel.estimators.base import C_GRID, KernelClassifier, TrainingData, class_scores, finite, is_number
 from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.parameters import Restartable, estimator
+from multikernel.estimators.probability import FOLDS
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
 from multikernel.io.state import attributes, flags, positions, reals

@@ -15,8 +15,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
-from multikernel.estimators.base import AverageLossMachine, TrainingData, count_kernels, sane_weights
-from multikernel.estimators.classifier import KernelClassifier
+from multikernel.estimators.base import (
+    AverageLossMachine,
+    KernelClassifier,
+    TrainingData,
+    count_kernels,
+    sane_weights,
+)
 from multikernel.estimators.inputs import filled, stacked, validation
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.estimators.base import AverageLossMachine, TrainingData
-from multikernel.estimators.classifier import KernelClassifier
+from multikernel.estimators.base import AverageLossMachine, KernelClassifier, TrainingData
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.registry import register
 from multikernel.estimators.regression import KernelRegressor

@@ -1,22 +1,20 @@
 """Gram stacks: the only part of the library that knows how K_1 … K_F are stored."""
 
-from multikernel.gram.base import GramStack, parse_memory
-from multikernel.gram.build import (
+from multikernel.gram.base import (
     Combination,
     CombinedKernel,
     GeometricMean,
+    GramStack,
     NotApplicable,
     WeightedSum,
     combined_scores,
-    family_stack,
-    gram_stack,
     one_kernel,
-    precomputed_stack,
+    parse_memory,
 )
-from multikernel.gram.dense import DenseStack
-from multikernel.gram.lazy import KernelRows, LazyStack, RowCache
+from multikernel.gram.build import gram_stack, precomputed_stack
 from multikernel.gram.lowrank import LowRankStack
 from multikernel.gram.normalization import BlockwiseStack, Normalization
+from multikernel.gram.stacks import DenseStack, KernelRows, LazyStack, RowCache, family_stack
 
 __all__ = [
     "BlockwiseStack",

@@ -1,4 +1,4 @@
-"""What a Gram stack is: F kernels between two sets of samples, however they are stored; memory budgets."""
+"""What a Gram stack is: F kernels between two sets of samples, however stored; one kernel out of them; budgets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -22,19 +23,18 @@ Indices = NDArray[np.intp]
 
 # Bytes of temporary blocks when a stack is streamed: large enough to amortise calls, small beside any budget.
 BLOCK_BYTES = 1 << 25
-UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class GramStack(ABC):
     """F Gram matrices between row samples and column samples; immutable.
 
-    Training stacks are square (rows and columns are the same samples), prediction stacks rectangular.
-    ``shape`` is (rows, columns, F), the shape of a precomputed ``X``, so that scikit-learn's splitters can
-    slice a stack as they slice an array: ``stack[np.ix_(rows, columns)]`` is a stack again, without a copy of
-    Gram matrices. All results that list kernels put them first.
+    Training stacks are square (rows and columns are the same samples), prediction stacks rectangular. ``shape`` is
+    (rows, columns, F), that of a precomputed ``X``, so that scikit-learn's splitters can slice a stack as they slice
+    an array, ``stack[np.ix_(rows, columns)]``, without a copy. All results that list kernels put them first.
 
-    A subclass stores the matrices in its own way and provides ``rows``, ``diagonal`` and ``take``; the other
-    operations have a streaming version here, which subclasses replace where they can do better.
+    A subclass provides ``rows``, ``diagonal`` and ``take``; the other operations have a streaming version here, which
+    subclasses replace where they can do better.
     """
 
     names: tuple[str, ...]
@@ -81,8 +81,6 @@ class GramStack(ABC):
         """The array (F, rows, columns) that the stack is, if it is one in memory; never a copy."""
         return None
 
-    # -- what a storage must provide ------------------------------------------------------------------------
-
     @abstractmethod
     def rows(self, indices: ArrayLike) -> NDArray:
         """Rows of every kernel, shape (F, b, columns)."""
@@ -93,14 +91,9 @@ class GramStack(ABC):
 
     @abstractmethod
     def take(
-        self,
-        rows: ArrayLike | None = None,
-        columns: ArrayLike | None = None,
-        kernels: ArrayLike | None = None,
+        self, rows: ArrayLike | None = None, columns: ArrayLike | None = None, kernels: ArrayLike | None = None
     ) -> GramStack:
         """The stack on some rows, columns and kernels (``None``: all of them), sharing storage."""
-
-    # -- changes of the entries ---------------------------------------------------------------------------------
 
     def scaled(self, row_factors: NDArray, column_factors: NDArray) -> GramStack:
         """The stack of ``row_factors[j, i] K_j[i, l] column_factors[j, l]``."""
@@ -124,8 +117,6 @@ class GramStack(ABC):
         from multikernel.gram.normalization import BlockwiseStack
 
         return BlockwiseStack(self, (step,))
-
-    # -- streaming versions of the rest -----------------------------------------------------------------------
 
     def row_blocks(self) -> Iterator[Indices]:
         """Cut the rows into ranges whose ``rows(indices)`` take a bounded amount of memory, until time is up."""
@@ -225,15 +216,10 @@ class GramStack(ABC):
         """``Σ_t alpha_t' K_j alpha_t`` over the columns of alpha (n, T), shape (F,). Square stacks only."""
         return self.quadratic_forms(alpha).sum(axis=1)
 
-    # -- indexing as scikit-learn does it ---------------------------------------------------------------------
-
     def __getitem__(self, key) -> GramStack:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > 2:
-            raise IndexError(
-                f"a Gram stack is indexed by rows, or by rows and columns as in stack[np.ix_(rows, columns)]; "
-                f"got {len(keys)} indices. Use stack.take(rows, columns, kernels) to choose kernels."
-            )
+            raise IndexError("a Gram stack is indexed by rows and columns: use stack.take(kernels=…) for kernels.")
         return self.take(*(self._positions(key, axis) for axis, key in enumerate(keys)))
 
     def _positions(self, key, axis: int) -> Indices:
@@ -243,32 +229,21 @@ class GramStack(ABC):
             key = key.astype(np.intp) if not key.size else key
         return np.arange(self.shape[axis])[key]
 
-    # -- checks -------------------------------------------------------------------------------------------------
-
     def _check_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
         weights = np.asarray(weights, dtype=np.float64)
         if weights.shape != (self.n_kernels,):
-            raise ValueError(
-                f"weights have shape {weights.shape}, but the stack has {self.n_kernels} kernels: "
-                f"pass one weight per kernel, shape ({self.n_kernels},)."
-            )
+            raise ValueError(f"weights have shape {weights.shape}: pass one for each of {self.n_kernels} kernels.")
         return weights
 
     def _check_alpha(self, alpha: ArrayLike) -> NDArray[np.float64]:
         alpha, n_columns = np.asarray(alpha, dtype=np.float64), self.shape[1]
         if alpha.ndim not in (1, 2) or alpha.shape[0] != n_columns:
-            raise ValueError(
-                f"alpha has shape {alpha.shape}, but the stack has {n_columns} columns: "
-                f"pass shape ({n_columns},) or ({n_columns}, T)."
-            )
+            raise ValueError(f"alpha has shape {alpha.shape}: pass ({n_columns},) or ({n_columns}, T).")
         return alpha
 
     def _require_square(self, operation: str) -> None:
         if not self.symmetric:
-            raise ValueError(
-                f"{operation} needs a square stack whose rows and columns are the same samples; "
-                f"this one is {self.shape[0]} x {self.shape[1]}, rows against other columns."
-            )
+            raise ValueError(f"{operation} needs a square stack; this one has rows against other columns, {self!r}.")
 
     def __repr__(self) -> str:
         n_rows, n_columns, n_kernels = self.shape
@@ -278,6 +253,118 @@ class GramStack(ABC):
     @abstractmethod
     def _storage(self) -> str:
         """How it is stored, in a few words, for the repr."""
+
+
+class Combination(Protocol):
+    """One kernel out of F."""
+
+    def combine(self, stack: GramStack) -> NDArray:
+        """The combined kernel, shape (rows, columns)."""
+
+    def diagonal(self, stack: GramStack) -> NDArray[np.float64]:
+        """``k(x, x)`` of the combined kernel for the row samples, shape (rows,)."""
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """``Σ_j weights_j K_j``: the kernel of every MKL method that is linear in its weights."""
+
+    weights: NDArray[np.float64]
+    dtype: type | None = None  # of the sum; that of the stack by default
+    out: NDArray | None = None  # memory to use if it is of the right size
+
+    def combine(self, stack: GramStack) -> NDArray:
+        return stack.combine(self.weights, self.dtype, self.out)
+
+    def diagonal(self, stack: GramStack) -> NDArray[np.float64]:
+        return self.weights @ stack.diagonal()
+
+
+class NotApplicable(ValueError):
+    """The kernels are good, but not for this way of combining them: comparisons leave the method out."""
+
+
+@dataclass(frozen=True)
+class GeometricMean:
+    """``(Π_j K_j)^(1/F)``, entry by entry [GN09, sect. 2.1].
+
+    Needs kernels without negative entries. It is positive semi-definite when the kernels are infinitely
+    divisible, as ``exp(-distance)`` is, and need not be otherwise.
+    """
+
+    def combine(self, stack: GramStack) -> NDArray:
+        out = np.empty(stack.shape[:2], dtype=stack.dtype)
+        with np.errstate(divide="ignore"):  # a zero entry makes the product zero: exp(-inf)
+            for indices, block in stack.blocks():
+                _forgive_rounding(block, indices, stack.names)
+                out[indices] = np.exp(np.log(block, out=block).mean(axis=0, dtype=np.float64))
+        return out
+
+    def diagonal(self, stack: GramStack) -> NDArray[np.float64]:
+        with np.errstate(divide="ignore"):
+            return np.exp(np.log(stack.diagonal()).mean(axis=0))
+
+
+def _forgive_rounding(block: NDArray, rows: NDArray, names: tuple[str, ...]) -> None:
+    """Set negative entries that rounding can explain to zero, in place; others are an error."""
+    if not block.size or block.min() >= 0.0:
+        return
+    rounding = 100.0 * np.finfo(block.dtype).eps * np.abs(block).max(axis=(1, 2))
+    worst = block.min(axis=(1, 2)) + rounding
+    if worst.min() < 0.0:
+        kernel = int(worst.argmin())
+        row, column = np.unravel_index(block[kernel].argmin(), block[kernel].shape)
+        raise NotApplicable(
+            f"the geometric mean needs kernels without negative entries, but kernels[{kernel}] "
+            f'("{names[kernel]}") is {block[kernel].min():.3g} at row {rows[row]}, column {column}. '
+            'Use how="mean", or kernels such as RBF.'
+        )
+    np.maximum(block, 0.0, out=block)
+
+
+class CombinedKernel:
+    """The combined kernel of a stack, computed where it is read, for kernels that do not fit in memory.
+
+    It has the methods of :class:`multikernel.svm.quadratic_program.KernelOperator`.
+    """
+
+    def __init__(self, stack: GramStack, combination: Combination):
+        self.stack, self.combination = stack, combination
+        self.shape = (stack.shape[0], stack.shape[1])
+
+    def diagonal(self) -> NDArray[np.float64]:
+        return self.combination.diagonal(self.stack)
+
+    def submatrix(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray:
+        return self.combination.combine(self.stack.take(rows, columns))
+
+    def matvec(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        return combined_scores(self.stack, self.combination, alpha)
+
+
+def combined_scores(stack: GramStack, combination: Combination, alpha: NDArray) -> NDArray[np.float64]:
+    """The combined kernel times alpha of shape (columns,) or (columns, T), a bounded block of rows at a time."""
+    scores = np.zeros((len(stack), *alpha.shape[1:]))
+    support = support_of(alpha)
+    if not len(support):
+        return scores
+    if stack.explicit and isinstance(combination, WeightedSum):
+        return np.tensordot(combination.weights, stack.apply(alpha), axes=1)
+    narrowed = stack.take(columns=support) if len(support) < stack.shape[1] else stack
+    for rows in narrowed.row_blocks():
+        scores[rows] = combination.combine(narrowed.take(rows=rows)) @ alpha[support]
+    return scores
+
+
+def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArray | CombinedKernel:
+    """The combined kernel of a square stack as an array if it takes at most half of ``memory``, else an operator.
+
+    The other half is for the stack itself (a lazy one has its cache there).
+    """
+    itemsize = np.dtype(getattr(combination, "dtype", None) or stack.dtype).itemsize
+    if stack.shape[0] * stack.shape[1] * itemsize <= memory // 2:
+        return combination.combine(stack)
+    return CombinedKernel(stack, combination)
 
 
 def weighted_sum(block: NDArray, weights: NDArray[np.float64], out: NDArray) -> None:
@@ -319,6 +406,11 @@ def support_of(alpha: NDArray) -> Indices:
     return np.flatnonzero(alpha if alpha.ndim == 1 else alpha.any(axis=1))
 
 
+def float_type(X: Any) -> type:
+    """The precision to compute with: float32 for data of that type, else float64."""
+    return np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+
+
 def compose(first: Indices | None, then: ArrayLike | None, length: int) -> Indices | None:
     """Indices that select ``then`` out of the ``length`` that ``first`` selected; ``None`` selects all."""
     if then is None:
@@ -340,8 +432,8 @@ def format_bytes(count: float) -> str:
     """``format_bytes(3e9) == '2.8 GB'``: for reprs and messages."""
     if count < 1024:
         return f"{count:.0f} bytes"
-    unit = "kB" if count < UNITS["MB"] else "MB" if count < UNITS["GB"] else "GB"
-    return f"{count / UNITS[unit.upper()]:.1f} {unit}"
+    unit = "k" if count < UNITS["M"] else "M" if count < UNITS["G"] else "G"
+    return f"{count / UNITS[unit.upper()]:.1f} {unit}B"
 
 
 def parse_memory(memory: int | float | str | None) -> int:
@@ -360,16 +452,11 @@ def parse_memory(memory: int | float | str | None) -> int:
             return 2 << 30
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kKmMgGtT]?[bB]?)\s*", memory)
-        unit = match.group(2).upper() if match else ""
-        if unit in ("K", "M", "G", "T"):
-            unit += "B"
-        if match is None or unit not in UNITS:
+        if match is None:
             raise ValueError(f'memory={memory!r} is not a size: write bytes as a number, or a string like "2GB".')
-        memory = float(match.group(1)) * UNITS[unit]
+        memory = float(match[1]) * UNITS[match[2].upper().removesuffix("B")]
     if not 0 < memory < float("inf"):
-        raise ValueError(
-            f"memory={memory!r} must be positive and finite: give bytes as a number, or a string like '2GB'."
-        )
+        raise ValueError(f"memory={memory!r} must be positive and finite: give bytes, or a string like '2GB'.")
     return int(memory)
 
 

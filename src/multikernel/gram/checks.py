@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from multikernel.gram.base import GramStack, kernel_names
-from multikernel.gram.dense import DenseStack
+from multikernel.gram.stacks import DenseStack
 from multikernel.runtime.clock import one_blas_thread, over_rows
 from multikernel.runtime.warnings import warn_user
 
