@@ -181,8 +181,6 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
             raise ValueError("support_ is not what was kept")
         self._check_parameters()
 
-    # -- what subclasses say -----------------------------------------------------------------------------------
-
     @abstractmethod
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         """Check parameters and data, and build the training kernels."""
@@ -211,8 +209,6 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row of the history as users see it."""
         return row
-
-    # -- fit -------------------------------------------------------------------------------------------------
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None):
@@ -249,54 +245,48 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _run(self, X: Any = None, y: Any = None) -> Iterator[Run]:
         """The context of a fit: its clock starts here."""
         self._check_max_time()
-        with self._callbacks(X, y) as callback:
-            run = Run(
-                type(self).__name__,
-                self.tol,
-                max_time=self.max_time,
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-                callback=callback,
-                keep_interrupted=self._keep_interrupted,
-            )
-            with run:
-                yield run
+        options = {name: getattr(self, name) for name in ("max_time", "n_jobs", "verbose")}
+        options["keep_interrupted"] = self._keep_interrupted
+        with (
+            self._callbacks(X, y) as callback,
+            Run(type(self).__name__, self.tol, callback=callback, **options) as run,
+        ):
+            yield run
 
     @contextlib.contextmanager
     def _callbacks(self, X: Any, y: Any) -> Iterator[Callable[[dict[str, Any]], bool]]:
         """A function that calls the user's callback and scikit-learn's, for which an iteration is a task."""
-        context = None
+        context, task = None, {"estimator": self, "X": X, "y": y}
         if X is not None and getattr(self, "_skl_callbacks", None):
             context = self._init_callback_context(max_subtasks=None)
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            context.call_on_fit_task_begin(**task)
 
         def callback(row: dict[str, Any]) -> bool:
             stop = False
             if context is not None:
                 iteration = context.subcontext(task_name="iteration")
-                iteration.call_on_fit_task_begin(estimator=self, X=X, y=y)
-                stop = bool(iteration.call_on_fit_task_end(estimator=self, X=X, y=y))
-            asked = self.callback is not None and bool(self.callback(self._shown(row)))
-            return stop or asked
+                iteration.call_on_fit_task_begin(**task)
+                stop = bool(iteration.call_on_fit_task_end(**task))
+            return bool(self.callback is not None and self.callback(self._shown(row))) or stop
 
         yield callback
         if context is not None:
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            context.call_on_fit_task_end(**task)
 
     def _solve(self, run: Run, data: TrainingData, problems: Sequence[Any], previous: Any = None) -> list[Result]:
         """Solve the problems, starting from the solution ``previous`` of another fit if it has the same size."""
-        starts = None
-        if previous is not None:
-            weights, alpha = previous
-            shape = data.targets.shape[1], data.stack.shape[1]
-            starts = starts_of(weights, alpha, shape, data.stack.n_kernels, len(problems))
+        sizes = (data.targets.shape[1], data.stack.shape[1]), data.stack.n_kernels, len(problems)
+        starts = None if previous is None else starts_of(*previous, *sizes)
         checkpoint = self._checkpoint(data)
         return run.solve(problems, self._solver(), starts, checkpoint=checkpoint, patience=self._patience())
 
     def _check_parameters(self) -> None:
         self._check_numbers()
         self._require("tol", self.tol > 0, "must be positive: it is a relative duality gap, such as 1e-3.")
-        self._require("max_iter", self.max_iter >= 1, "must be at least 1.")
+        whole = isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1
+        self._require("max_iter", whole, "must be at least 1, a whole number.")
+        threads = self.n_jobs is None or (isinstance(self.n_jobs, numbers.Integral) and self.n_jobs != 0)
+        self._require("n_jobs", threads, "must be a number of threads, -1 for all cores, or None for 1.")
         self._check_max_time()
         self._check_choice("keep", ("support", "all"))
         known = self.callback is None or callable(self.callback)
@@ -317,7 +307,7 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._require("max_time", limited, "must be positive, or None for no limit.")
 
     def _check_numbers(self) -> None:
-        """Parameters whose default is a float must be finite (p need not be), ``max_iter`` whole."""
+        """Parameters whose default is a float must be finite (p need not be)."""
         for field in fields(self):
             name, value = field.name, getattr(self, field.name)
             if not isinstance(field.default, float) or name in self._more_than_numbers:
@@ -326,10 +316,6 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self._require(name, usable, f"must be a number, such as the default {field.default!r}.")
             if name == "C" and value > LARGEST:
                 raise ValueError(f"C={float(value):g} is beyond {LARGEST:g}, where sums overflow: scale the kernels.")
-        whole = isinstance(self.max_iter, numbers.Integral)
-        self._require("max_iter", whole, "must be a whole number of at least 1.")
-        threads = self.n_jobs is None or (isinstance(self.n_jobs, numbers.Integral) and self.n_jobs != 0)
-        self._require("n_jobs", threads, "must be a number of threads, -1 for all cores, or None for 1.")
 
     def _given_weights(self, sample_weight: Any, stack: GramStack) -> NDArray[np.float64]:
         """Sample weights as the user gave them, ones by default."""
@@ -370,8 +356,6 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         alpha[:, self.support_] = self.dual_coef_
         return self.weights_, alpha
 
-    # -- predict -----------------------------------------------------------------------------------------------
-
     def _task_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores of the tasks, shape (n, T)."""
         check_is_fitted(self)
@@ -390,16 +374,7 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return np.vstack([features(X[rows]) @ w for rows in features.chunks(X.shape[0])])
 
     def transform(self, X: Any) -> NDArray[np.floating]:
-        """The combined kernel between new samples and training samples: those ``support_``, or all.
-
-        Parameters
-        ----------
-        X : as for ``predict``
-
-        Returns
-        -------
-        K : ndarray of shape (m, n_support), or (m, n) with ``keep="all"``
-        """
+        """The combined kernel between new samples X and ``support_``, (m, n_support); (m, n) with ``keep="all"``."""
         check_is_fitted(self)
         return self._combined(self._stack_of_kept(X) if self._keeps_all() else self._test_stack(X))
 
@@ -619,8 +594,6 @@ class KernelClassifier(ProbabilityMixin, ClassifierMixin, KernelMachine):
             raise ValueError("half of the calibration is missing")
         if len(self.classes_) < 2:
             raise ValueError("classes_ has fewer than two classes")
-
-    # -- fit -------------------------------------------------------------------------------------------------
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         self._check_parameters()

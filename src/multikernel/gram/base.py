@@ -232,7 +232,7 @@ class GramStack(ABC):
     def _check_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
         weights = np.asarray(weights, dtype=np.float64)
         if weights.shape != (self.n_kernels,):
-            raise ValueError(f"weights have shape {weights.shape}: pass one for each of {self.n_kernels} kernels.")
+            raise ValueError(f"weights have shape {weights.shape}, but the stack has {self.n_kernels} kernels.")
         return weights
 
     def _check_alpha(self, alpha: ArrayLike) -> NDArray[np.float64]:
