@@ -273,7 +273,7 @@ def test_clipping_drops_the_negative_part_in_training_and_test():
     [
         ({"how": "median"}, "how='median' is not known"),
         ({"multi_class": "all"}, "multi_class='all' is not known"),
-        ({"psd": "fix"}, "psd='fix' is not one of"),
+        ({"psd": "fix"}, "psd='fix' is not known: use one of 'raise'"),
         ({"tol": 0.0}, "tol=0.0 must be positive"),
         ({"C": -1.0}, "C must be a positive number, got -1.0"),
         ({"max_iter": 0}, "max_iter=0 must be at least 1"),

@@ -31,6 +31,7 @@ from multikernel.estimators.sklearn_bases import (
     with_callbacks,
 )
 from multikernel.gram import Combination, GramStack, WeightedSum, combined_scores
+from multikernel.gram.checks import PSD_CHOICES
 from multikernel.io.state import attributes, either, labels, positions, reals
 from multikernel.kernels.quantities import is_annotated
 from multikernel.kernels.views import annotated_table
@@ -283,11 +284,13 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _check_parameters(self) -> None:
         self._check_numbers()
         self._require("tol", self.tol > 0, "must be positive: it is a relative duality gap, such as 1e-3.")
-        whole = isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1
-        self._require("max_iter", whole, "must be at least 1, a whole number.")
+        self._require("max_iter", isinstance(self.max_iter, numbers.Integral), "must be a whole number.")
+        self._require("max_iter", self.max_iter >= 1, "must be at least 1.")
         threads = self.n_jobs is None or (isinstance(self.n_jobs, numbers.Integral) and self.n_jobs != 0)
         self._require("n_jobs", threads, "must be a number of threads, -1 for all cores, or None for 1.")
         self._check_max_time()
+        self._check_choice("psd", PSD_CHOICES)
+        self._check_choice("missing", ("raise", "mask"))
         self._check_choice("keep", ("support", "all"))
         known = self.callback is None or callable(self.callback)
         self._require("callback", known, "must be a function that takes a row of the history, or None.")

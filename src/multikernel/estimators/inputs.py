@@ -14,7 +14,6 @@ from sklearn.utils.validation import validate_data
 
 from multikernel.gram import DenseStack, GramStack, LazyStack, family_stack, parse_memory, precomputed_stack
 from multikernel.gram.checks import (
-    PSD_CHOICES,
     apply_clip,
     check_sampled,
     check_test_stack,
@@ -106,8 +105,7 @@ class KernelInput:
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.pairwise = self._is_pairwise()
-        tags.input_tags.three_d_array = self._is_pairwise()
+        tags.input_tags.pairwise = tags.input_tags.three_d_array = self._is_pairwise()
         tags.input_tags.sparse = not self._is_pairwise()
         tags.input_tags.allow_nan = self.missing == "mask"
         return tags
@@ -128,13 +126,7 @@ class KernelInput:
         return any(getattr(kernel, "pairwise", False) for kernel in kernels)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the estimator; with ``deep`` those of its kernels too, as ``kernels__0__bandwidth``.
-
-        Parameters
-        ----------
-        deep : bool
-            Whether to list the parameters of kernels.
-        """
+        """Parameters of the estimator; with ``deep`` those of its kernels too, as ``kernels__0__bandwidth``."""
         params = super().get_params(deep)  # type: ignore[misc]
         if deep and isinstance(self.kernels, (list, tuple)):
             for k, kernel in enumerate(self.kernels):
@@ -143,44 +135,28 @@ class KernelInput:
         return params
 
     def set_params(self, **params: Any):
-        """Set parameters of the estimator, and of its kernels as ``kernels__0__bandwidth``.
-
-        Parameters
-        ----------
-        **params : dict
-            Names and values.
-        """
+        """Set parameters of the estimator, and of its kernels as ``kernels__0__bandwidth``."""
         inside = {name: params.pop(name) for name in list(params) if re.fullmatch(r"kernels__\d+__.+", name)}
         super().set_params(**params)  # type: ignore[misc]
         for name, value in inside.items():
             _, position, parameter = name.split("__", 2)
             if not isinstance(self.kernels, (list, tuple)) or int(position) >= len(self.kernels):
                 raise ValueError(f"{name!r} names no kernel: kernels is {self.kernels!r}.")
-            kernel = self.kernels[int(position)]
-            if not hasattr(kernel, "set_params"):
+            if not hasattr(kernel := self.kernels[int(position)], "set_params"):
                 raise ValueError(f"{name!r}: kernels[{position}] is {kernel!r}, which has no parameters.")
             kernel.set_params(**{parameter: value})
         return self
-
-    # -- fit -------------------------------------------------------------------------------------------------
 
     def _given_stack(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Validate X and y together; returns the square stack, and y."""
         refuse_masked(X, "X")
         refuse_masked(y, "y")
-        if self.psd not in PSD_CHOICES:
-            raise ValueError(f"psd={self.psd!r} is not one of {', '.join(map(repr, PSD_CHOICES))}.")
-        if self.missing not in ("raise", "mask"):
-            raise ValueError(f"missing={self.missing!r} is not known: use 'raise' or 'mask'.")
         self._missing: NDArray[np.bool_] | None = None
         self.__dict__.pop("_feature_steps", None)
-        stack: GramStack | FeatureBlocks
-        if self._is_pairwise():
-            stack, y = self._stack_of_pairs(X, y)
-        elif (found := self._as_source(X, y)) is not None:
-            stack, y = self._blocks_of_source(*found)
-        else:
-            stack, y = self._stack_of_features(X, y)
+        build: Any = self._stack_of_pairs if self._is_pairwise() else self._stack_of_features
+        if not self._is_pairwise() and (found := self._as_source(X, y)) is not None:
+            build, (X, y) = self._blocks_of_source, found
+        stack, y = build(X, y)
         if self.checkpoint is not None:
             self._kernels_digest = self._digest_of(stack)
         self.kernel_names_ = np.array(stack.names, dtype=object)
@@ -205,8 +181,6 @@ class KernelInput:
                 "square: scale it, or the data behind it."
             )
 
-    # -- explicit features in blocks of rows -----------------------------------------------------------------------
-
     @property
     def _on_features(self) -> bool:
         """Whether the model is one of features, with nothing that belongs to training samples."""
@@ -228,24 +202,16 @@ class KernelInput:
 
     def _blocks_of_source(self, source: Source, y: Any) -> tuple[FeatureBlocks, Any]:
         """Blocks of a table that is not in memory; kernels are fitted on a sample of its rows."""
-        from sklearn.utils import check_consistent_length, column_or_1d
-
-        who = type(self).__name__
         if not self._takes_blocks():
-            raise TypeError(f"{who} cannot read X in blocks of rows: pass an array, or use SVRGMKLClassifier.")
-        if y is None:
-            raise ValueError(f"{who} requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
-        if len(y) != source.shape[0]:
-            raise ValueError(f"X has {source.shape[0]} rows, but y has {len(y)} entries.")
-        check_consistent_length(y)
+            name = type(self).__name__
+            raise TypeError(f"{name} cannot read X in blocks of rows: pass an array, or use SVRGMKLClassifier.")
+        y = self._checked_targets(y, source.shape[0])
         self.n_features_in_ = source.shape[1]
         self.__dict__.pop("feature_names_in_", None)
         if source.names is not None:
             self.feature_names_in_ = np.array(source.names, dtype=object)
         sample = source.take(_fit_rows(source.shape[0]))
-        kernels = self._default_kernels(*source.shape) if self.kernels is None else as_kernels(self.kernels)
-        self._fit_family(kernels, sample, sample, masked=self.missing == "mask")
+        self._fit_family(self._chosen_kernels(source.shape), sample, sample)
         lacking = [k.label for k in self._family.kernels if not k.has_features]
         if lacking:
             raise ValueError(
@@ -254,18 +220,31 @@ class KernelInput:
             )
         return self._blocks(source, sample.dtype, masked=self.missing == "mask"), y
 
-    def _fit_family(self, kernels: list[Kernel], seen: Any, X: Any, *, masked: bool) -> None:
+    def _checked_targets(self, y: Any, n_samples: int) -> NDArray:
+        """y of one dimension, for samples that scikit-learn cannot check together with it."""
+        from sklearn.utils import column_or_1d
+
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True)
+        if len(y) != n_samples:
+            raise ValueError(f"X has {n_samples} rows, but y has {len(y)} entries: inconsistent numbers of samples.")
+        return y
+
+    def _chosen_kernels(self, shape: tuple[int, int]) -> list[Kernel]:
+        return self._default_kernels(*shape) if self.kernels is None else as_kernels(self.kernels)
+
+    def _fit_family(self, kernels: list[Kernel], seen: Any, X: Any) -> None:
         """Fit the kernels on rows ``seen``, X as arrays, without views that are missing there."""
         names, whole = getattr(self, "feature_names_in_", None), filled(X)
         room = parse_memory(self.memory) // 4  # for distances that the stack will need
         self._family = KernelFamily.fit(kernels, whole if seen is X else seen, names, keep=room)
-        missing = self._family.missing(X) if masked else None
-        if missing is not None:
+        if self.missing == "mask" and (missing := self._family.missing(X)) is not None:
             self._family.fit_present(whole, missing, names)
 
     def _blocks(self, source: Source, dtype: Any, *, masked: bool) -> FeatureBlocks:
         self._X, self._feature_steps = None, []
-        features = FeatureMap(self._family, masked=masked, dtype=np.float32 if dtype == np.float32 else np.float64)
+        features = FeatureMap(self._family, masked=masked, dtype=np.result_type(dtype, np.float32))
         return FeatureBlocks(source, features, executor_for(self.executor), parse_memory(self.memory))
 
     def _checked_blocks(self, blocks: FeatureBlocks) -> FeatureBlocks:
@@ -301,8 +280,7 @@ class KernelInput:
 
     def _unread_stack(self) -> GramStack:
         """Kernels that cost nothing until they are read: for a fit that has no time to read them."""
-        dtype = np.float32 if self._X.dtype == np.float32 else np.float64
-        return LazyStack(self._family, self._X, memory=0, dtype=dtype)
+        return LazyStack(self._family, self._X, memory=0, dtype=self._X.dtype)
 
     def _digest_of(self, stack: GramStack | FeatureBlocks) -> str:
         """Fingerprint of the training kernels: of the data and the kernels' parameters, or of all entries."""
@@ -325,20 +303,19 @@ class KernelInput:
         _refuse_containers(X)
         table = X
         X, y = validate_data(self, X, y, **validation(X))
-        kernels = self._default_kernels(*X.shape) if self.kernels is None else as_kernels(self.kernels)
+        kernels = self._chosen_kernels(X.shape)
         by_function = any(callable(kernel.columns) for kernel in kernels)  # these need the frame itself
         seen = table if by_function and is_frame(table) else X
         fit_on = X
         if len(rows := _fit_rows(X.shape[0])) < X.shape[0] and self._takes_blocks() and _explicit(kernels, X):
             fit_on = X[rows]
             seen = fit_on if seen is X else take_rows(seen, rows)
-        self._fit_family(kernels, seen, fit_on, masked=self.missing == "mask")
+        self._fit_family(kernels, seen, fit_on)
         self._missing = self._find_missing(X)
         if remark := self._family.remark_on_scales(filled(X)):
             warn_user(remark, UserWarning)
         if self._takes_blocks() and X.shape[0] > self._most_samples and _explicit(self._family.kernels, X):
-            blocks = self._blocks(ArraySource(X), X.dtype, masked=self._missing is not None)
-            return blocks, y
+            return self._blocks(ArraySource(X), X.dtype, masked=self._missing is not None), y
         self._X = X = filled(X)
         try:
             if remark := remark_on_cost(self._family, X, self.memory, self._passes, type(self).__name__):
@@ -360,19 +337,14 @@ class KernelInput:
         return "variance"
 
     def _stack_of_pairs(self, X: Any, y: Any) -> tuple[GramStack, Any]:
-        from sklearn.utils import check_consistent_length, column_or_1d
-
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        self._family = None
-        self._X = None
-        if not self._is_precomputed():
+        self._family = self._X = None
+        stack: GramStack
+        if self._is_precomputed():
+            stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
+        else:
             pairs = _as_pairs(X)
             self._family = KernelFamily.fit(self.kernels, pairs)
-            array = self._family.evaluate(pairs)
-            stack: GramStack = DenseStack.owning(array, self._family.names)
-        else:
-            stack = X.take() if isinstance(X, GramStack) else precomputed_stack(X, memory=self.memory)
+            stack = DenseStack.owning(self._family.evaluate(pairs), self._family.names)
         if 0 in stack.shape:
             raise ValueError(NOTHING_TO_LEARN.format(stack.shape))
         if stack.stored and np.isnan(stack.diagonal()).any():
@@ -381,9 +353,8 @@ class KernelInput:
         # a stack of kernels that users pass remembers that it was checked
         untouched = self._is_precomputed() and isinstance(X, GramStack) and self._missing is None
         check_training_stack(X if untouched else stack, self.psd)
-        check_consistent_length(stack, y)
         self.n_features_in_ = stack.shape[1]
-        return stack, column_or_1d(y, warn=True)
+        return stack, self._checked_targets(y, len(stack))
 
     def _find_missing(self, X: Any) -> NDArray[np.bool_] | None:
         """Which samples lack which kernel, shape (F, n), where that is allowed; None if all have all."""
@@ -395,11 +366,10 @@ class KernelInput:
     def _allowed(self, gone: NDArray[np.bool_], names: Sequence[str]) -> NDArray[np.bool_]:
         """``gone`` (F, n), unless missing views are to be errors, or a sample has none of them."""
         if self.missing == "raise":
-            counts = ", ".join(
-                f"{name!r} of {count}" for name, count in self._count_missing(names, gone).items() if count
-            )
+            counts = self._count_missing(names, gone)
+            listed = ", ".join(f"{name!r} of {count}" for name, count in counts.items() if count)
             raise ValueError(
-                f"X contains NaN: of {gone.shape[1]} samples some lack whole views: {counts}. With missing='mask' "
+                f"X contains NaN: of {gone.shape[1]} samples some lack whole views: {listed}. With missing='mask' "
                 "their other views speak for them; or impute, or leave these samples out."
             )
         refuse_lonely(gone)
@@ -426,8 +396,6 @@ class KernelInput:
             self._normalization = self._normalization.take_columns(support)
         self._support = support
 
-    # -- predict -----------------------------------------------------------------------------------------------
-
     def _test_stack(self, X: Any) -> GramStack:
         """Stack of new samples (rows) against the training rows that carry a coefficient (columns)."""
         stack = self._stack_of_kept(X)
@@ -435,12 +403,10 @@ class KernelInput:
 
     def _stack_of_kept(self, X: Any) -> GramStack:
         """Stack of new samples against the training rows that were kept."""
-        missing = None
         if self._on_features:
             features = self._feature_map()
-            return FeatureAxes(features(self._checked_table(X)), features.owner, features.family.names).take(
-                columns=self._columns
-            )
+            axes = FeatureAxes(features(self._checked_table(X)), features.owner, features.family.names)
+            return axes.take(columns=self._columns)
         if self._X is not None:
             X, missing = self._new_table(X)
             stack = family_stack(self._family, X, self._X, memory=self.memory)
@@ -575,8 +541,6 @@ def _refuse_containers(X: Any) -> None:
             f"X has {names.count(first)} columns named {first!r}: rename them, or pass X.to_numpy() and choose "
             "columns by position."
         )
-    if is_annotated(X):
-        raise TypeError(f"X is {kind}: make it a table with X, columns = multikernel.kernels.join_views(X).")
     if isinstance(X, Mapping) and not issparse(X):
         raise TypeError(
             f"X is a {kind} of {len(X)} tables: join them with X, columns = multikernel.kernels.join_views(X), "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,9 +105,8 @@ class ProbabilityMixin:
 
     def _decisions_of(self: Any, data: TrainingData, train: NDArray, test: NDArray) -> Array:
         """Fit to some of the samples, and decide about others."""
-        part = TrainingData(
-            data.stack.take(train, train), data.labels[train], data.targets[train], data.sample_weight[train]
-        )
+        own = {name: getattr(data, name)[train] for name in ("labels", "targets", "sample_weight")}
+        part = replace(data, stack=data.stack.take(train, train), given_weight=None, **own)
         try:
             with self._run() as run:
                 problems = self._problems(part, run)
