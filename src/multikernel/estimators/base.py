@@ -276,8 +276,8 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _solve(self, run: Run, data: TrainingData, problems: Sequence[Any], previous: Any = None) -> list[Result]:
         """Solve the problems, starting from the solution ``previous`` of another fit if it has the same size."""
-        sizes = (data.targets.shape[1], data.stack.shape[1]), data.stack.n_kernels, len(problems)
-        starts = None if previous is None else starts_of(*previous, *sizes)
+        shape = data.targets.shape[1], data.stack.shape[1]
+        starts = None if previous is None else starts_of(*previous, shape, data.stack.n_kernels, len(problems))
         checkpoint = self._checkpoint(data)
         return run.solve(problems, self._solver(), starts, checkpoint=checkpoint, patience=self._patience())
 
