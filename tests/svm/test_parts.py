@@ -48,6 +48,14 @@ def test_projection_is_in_the_box_has_the_sum_and_is_a_common_shift(n, seed):
         assert np.all(shift[(point == hi) & (lo < hi)] >= common - 1e-9)
 
 
+@pytest.mark.parametrize("bound", [1e2, 1e14, 1e40])
+def test_bounds_far_beyond_the_entries_do_not_change_the_projection(bound):
+    b = np.array([3.0, 1.0, 0.5, -0.25, -2.0])
+    point = project_to_sum(b, np.zeros(5), np.full(5, bound), 2.5)
+    assert_allclose(point, [2.25, 0.25, 0.0, 0.0, 0.0], atol=1e-15)
+    assert_allclose(project_to_sum(-b, np.full(5, -bound), np.zeros(5), -2.5), -point, atol=1e-15)
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(1, 12), seeds)
 def test_settled_and_filled_points_are_feasible(n, seed):

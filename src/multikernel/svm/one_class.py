@@ -60,8 +60,8 @@ class OneClassSVM(SVM):
         return weighted_quantile(scores, self.upper, self.total)
 
     def intercept(self, scores: Vector) -> float:
-        """−ρ."""
-        return -self.margin(scores)
+        """−ρ, raised by more than rounding: ρ is the score of a sample, which would be inside or not by chance."""
+        return -self.margin(scores) + 1e-10 * float(np.abs(scores).max(initial=0.0))
 
     def losses(self, scores: Vector, error: Vector | None = None) -> float:
         """``Σ weight_i max(0, ρ − scores_i) − ν ρ Σ weight_i`` with the best ρ, and what it may be off by."""

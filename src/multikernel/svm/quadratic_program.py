@@ -9,6 +9,7 @@ variables rest as they do at a bound.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -241,27 +242,26 @@ class BoxProblem:
 def project_to_sum(b: Vector, lo: Vector, hi: Vector, total: float) -> Vector:
     """Nearest point to ``b`` in the box with entries that sum to ``total`` (clipped to what the box allows).
 
-    The point is ``clip(b - shift, lo, hi)``; its sum falls with the shift and is linear between the
-    breakpoints ``b - hi`` and ``b - lo``.
+    The point is ``clip(b - shift, lo, hi)``; its sum falls with the shift and is linear between the breakpoints
+    ``b - hi`` and ``b - lo``. Sums are of such points, never of breakpoints: with bounds far beyond the entries,
+    those would be nothing but rounding.
     """
     if len(b) == 0:
         return b
     nearby = b - (math.fsum(b) - total) / len(b)
     if np.all((nearby >= lo) & (nearby <= hi)):
         return nearby
+
+    def lacking(shift: float) -> float:
+        return total - float(np.clip(b - shift, lo, hi).sum())
+
     starts, stops = b - hi, b - lo
-    knots = np.concatenate([starts, stops])
-    order = np.argsort(knots, kind="stable")
-    knots = knots[order]
-    # between starts[k] and stops[k] entry k falls at rate one
-    slopes = np.cumsum(np.where(order < len(b), 1.0, -1.0))
-    fallen = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(knots))])
-    excess = min(max(hi.sum() - total, 0.0), fallen[-1])
-    k = int(np.searchsorted(fallen, excess, side="left"))
-    if k == 0 or slopes[k - 1] <= 0.0:
-        shift = knots[k]
-    else:
-        shift = knots[k - 1] + (excess - fallen[k - 1]) / slopes[k - 1]
+    knots = np.sort(np.concatenate([starts, stops]))
+    k = min(bisect_left(knots, 0.0, key=lacking), len(knots) - 1)
+    left, right = knots[max(k - 1, 0)], knots[k]
+    falling = np.count_nonzero((starts <= left) & (stops >= right))
+    nearest = min(left, right, key=abs)
+    shift = nearest - lacking(nearest) / falling if left < right and falling else right
     return np.clip(b - shift, lo, hi)
 
 
