@@ -323,10 +323,7 @@ def _forgive_rounding(block: NDArray, rows: NDArray, names: tuple[str, ...]) -> 
 
 
 class CombinedKernel:
-    """The combined kernel of a stack, computed where it is read, for kernels that do not fit in memory.
-
-    It has the methods of :class:`multikernel.svm.quadratic_program.KernelOperator`.
-    """
+    """The combined kernel of a stack, computed where it is read: a ``KernelOperator`` of the SVM engine."""
 
     def __init__(self, stack: GramStack, combination: Combination):
         self.stack, self.combination = stack, combination
@@ -437,14 +434,7 @@ def format_bytes(count: float) -> str:
 
 
 def parse_memory(memory: int | float | str | None) -> int:
-    """A budget in bytes from a number of bytes, a string such as ``"2GB"``, or ``None`` (half the free memory).
-
-    Examples
-    --------
-    >>> from multikernel.gram import parse_memory
-    >>> parse_memory("1.5 GB")
-    1610612736
-    """
+    """A budget in bytes from a number of bytes, a string such as ``"2GB"``, or ``None`` (half the free memory)."""
     if memory is None:
         try:
             return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)

@@ -24,25 +24,15 @@ STEPS = ("center", "cosine", "trace", "variance")
 # groups of some size, drawn several times, if its relative standard error is small.
 MANY, GROUP, DRAWS, ERROR = 5000, 64, 5, 0.005
 
-_OF_KERNELS = attributes(chosen=flags("kernels"), columns=reals("kernels", "columns"))
-_PER_KERNEL = reals("kernels")
+_EACH = attributes(chosen=flags("kernels"), columns=reals("kernels", "columns"))
+_FACTOR = attributes(from_rows=only(False), factor=reals("kernels"), error=Maybe(reals("kernels", least=0.0)))
+_MEANS = attributes(grand=reals("kernels"), alive=reals("kernels"))
+_SHARES = Maybe(either(reals("columns"), reals("kernels", "columns")))
 _STATISTICS = either(
-    record(
-        **_OF_KERNELS,
-        step=only("center"),
-        grand=_PER_KERNEL,
-        alive=_PER_KERNEL,
-        shares=Maybe(either(reals("columns"), reals("kernels", "columns"))),
-    ),
-    record(**_OF_KERNELS, step=only("mask")),
-    record(**_OF_KERNELS, step=only("cosine"), from_rows=only(True)),
-    record(
-        **_OF_KERNELS,
-        step=only("trace", "variance"),
-        from_rows=only(False),
-        factor=_PER_KERNEL,
-        error=Maybe(reals("kernels", least=0.0)),
-    ),
+    record(**_EACH, **_MEANS, step=only("center"), shares=_SHARES),
+    record(**_EACH, step=only("mask")),
+    record(**_EACH, step=only("cosine"), from_rows=only(True)),
+    record(**_EACH, **_FACTOR, step=only("trace", "variance")),
 )
 
 Statistics = dict[str, NDArray]
@@ -99,8 +89,7 @@ class Normalization:
         Samples that are ``missing`` (F, n) do not count in the statistics of a kernel, and become zero in it; see
         :func:`mask_factors`.
         """
-        self.statistics_ = []
-        weight = sample_weight
+        self.statistics_, weight = [], sample_weight
         if missing is not None:
             weight = ~missing * (np.ones(len(stack)) if sample_weight is None else sample_weight)
         for name, chosen in self.plan(stack.names):
@@ -108,10 +97,8 @@ class Normalization:
             self.statistics_.append(statistics)
             stack = _applied(stack, statistics)
         if missing is not None:
-            mask = _mask(missing)
-            self.statistics_.append(mask)
-            stack = stack.scaled(mask["columns"], mask["columns"])
-        return stack
+            self.statistics_.append(_mask(missing))
+        return self._masked(stack, missing)
 
     def apply(self, stack: GramStack, missing: NDArray[np.bool_] | None = None) -> GramStack:
         """Normalise a stack whose columns are the training samples, with the training statistics.
@@ -144,8 +131,8 @@ class Normalization:
 
         Also the normalisation of new samples against these.
         """
-        none: list[int] = []
-        normalization = self.take_columns(np.array(none, dtype=np.intp)).extended(stack.take(columns=none), missing)
+        none = np.zeros(0, dtype=np.intp)
+        normalization = self.take_columns(none).extended(stack.take(columns=none), missing)
         return normalization.apply(stack, missing), normalization
 
     def extended(self, stack: GramStack, missing: NDArray[np.bool_] | None = None) -> Normalization:
@@ -216,16 +203,7 @@ def _chain(steps: Any) -> list[str]:
 
 
 def mask_factors(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Factors of the features of samples that lack some kernels, shape (F, n).
-
-    Zero for a kernel that is missing, and ``sqrt(F / kernels present)`` for the others.
-
-    Examples
-    --------
-    >>> mask_factors(np.array([[False, True], [False, False]])).round(3)
-    array([[1.   , 0.   ],
-           [1.   , 1.414]])
-    """
+    """Factors (F, n) of features: zero for a kernel that a sample lacks, ``sqrt(F / kernels present)`` for others."""
     present = ~missing
     return present * np.sqrt(len(missing) / np.maximum(present.sum(axis=0), 1))
 
@@ -247,10 +225,15 @@ def _means(stack: GramStack, shares: NDArray) -> NDArray[np.float64]:
     return np.concatenate([stack.take(kernels=[k]).apply(own) for k, own in enumerate(shares)])
 
 
+def _mean(values: NDArray, shares: NDArray) -> NDArray[np.float64]:
+    """Means of values (F, n) over samples, shape (F,)."""
+    return values @ shares if shares.ndim == 1 else (values * shares).sum(axis=1)
+
+
 def _fit_center(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     before, shares = stack.diagonal(), _shares(stack, weight)
     means = _means(stack, shares)
-    grand = means @ shares if shares.ndim == 1 else (means * shares).sum(axis=1)
+    grand = _mean(means, shares)
     # what rounding leaves of a constant kernel must not be blown up by a later step
     after = np.where(shares > 0.0, before - 2.0 * means + grand[:, None], 0.0)
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(before).max(axis=1, initial=0.0)
@@ -267,17 +250,12 @@ def _fit_cosine(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | N
 def _fit_trace(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     # with samples missing: as if they were like those that are there
     total = len(stack) if weight is None else np.max(weight, axis=0).sum() if weight.ndim == 2 else weight.sum()
-    return _factors(stack, chosen, total * _mean_diagonal(stack, _shares(stack, weight)))
-
-
-def _mean_diagonal(stack: GramStack, shares: NDArray) -> NDArray[np.float64]:
-    diagonal = stack.diagonal()
-    return diagonal @ shares if shares.ndim == 1 else (diagonal * shares).sum(axis=1)
+    return _factors(stack, chosen, total * _mean(stack.diagonal(), _shares(stack, weight)))
 
 
 def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray | None) -> Statistics:
     shares = _shares(stack, weight)
-    diagonal = _mean_diagonal(stack, shares)
+    diagonal = _mean(stack.diagonal(), shares)
     rounding = 100.0 * np.finfo(stack.dtype).eps * np.abs(diagonal)
     sampled = stack.by_entry and len(stack) >= MANY and shares.ndim == 1
     if sampled:
@@ -285,7 +263,7 @@ def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray |
         error /= np.maximum(np.maximum(diagonal - mean, rounding), np.finfo(float).tiny)
         sampled = bool((error <= ERROR).all())
     if not sampled:
-        mean = stack.quadratic_forms(shares) if shares.ndim == 1 else (_means(stack, shares) * shares).sum(axis=1)
+        mean = stack.quadratic_forms(shares) if shares.ndim == 1 else _mean(_means(stack, shares), shares)
     variance = diagonal - mean
     statistics = _factors(stack, chosen, np.where(variance <= rounding, 0.0, variance))
     if sampled:
@@ -297,8 +275,8 @@ def _fit_variance(stack: GramStack, chosen: NDArray[np.bool_], weight: NDArray |
 def _sampled_mean(stack: GramStack, shares: NDArray) -> tuple[NDArray, NDArray]:
     """The mean of all entries of each kernel from a sample of pairs, and its standard error.
 
-    Samples are cut into groups at random, and all pairs within a group are read. Every sample is in as many pairs as
-    any other, so that samples that are near to all others, or far from them, add nothing to the error.
+    All pairs within random groups are read, so that every sample is in as many pairs as any other, and outliers add
+    nothing to the error.
     """
     random, diagonal, means = np.random.default_rng(0), stack.diagonal(), []
     for _ in range(DRAWS):
@@ -386,8 +364,7 @@ class Scaling:
 class Centring:
     """Column means (F, columns), grand means (F,), which kernels to centre (F,), and the columns' shares in means.
 
-    The centre in feature space is the mean of the column samples, which must all be there: the mean over a row of a
-    block is the inner product of its sample with that mean.
+    All column samples must be there: the mean over a row is the product of its sample with their mean.
     """
 
     column_means: NDArray
@@ -413,8 +390,7 @@ class Centring:
 class BlockwiseStack(GramStack):
     """A stack that is normalised while it is read: for kernels that are too large to be stored normalised.
 
-    A centred row depends on all its columns, so columns are chosen after the steps have been applied; where all
-    steps are scalings, before: nothing else is computed.
+    A centred row depends on all its columns, so columns are chosen after the steps, but before scalings.
     """
 
     def __init__(self, base: GramStack, steps: tuple[Step, ...] = ()):

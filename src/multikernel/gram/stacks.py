@@ -383,8 +383,7 @@ class RowCache:
     def store_if_room(self, indices: Indices, block: NDArray) -> None:
         """Keep as many of these rows as there is room for without giving up others; safe on several threads.
 
-        Scans over all rows and uniformly random rows both hit a cache whose rows stay in proportion to its size. One
-        that drops the oldest would never hit on a scan.
+        A cache whose rows stay is hit in proportion to its size; one that drops the oldest never, on a scan.
         """
         if not (self._owner < 0).any():
             return

@@ -51,12 +51,10 @@ def parameters(cls: Class) -> Class:
 class Kernel(BaseEstimator):
     """Base class of kernels: k(x, z) = f(quantity of the pair), on some columns of the data.
 
-    A kernel is a value: its parameters say what it is (``get_params``, ``set_params``, ``==``, ``hash``,
-    ``sklearn.base.clone``), and fitting only adds attributes that end in an underscore.
-
-    Subclasses define ``_quantity`` (what is computed for each pair and shared between kernels) and ``_diagonal``;
-    ``_apply`` where the kernel is a function of the quantity, and ``_fit_parameters`` where something depends on the
-    data.
+    A kernel is a value: its parameters say what it is (``==``, ``hash``, ``sklearn.base.clone``), and fitting only
+    adds attributes that end in an underscore. Subclasses define ``_quantity``, what is computed for each pair and
+    shared between kernels, and ``_diagonal``; ``_apply`` where the kernel is a function of the quantity, and
+    ``_fit_parameters`` where something depends on the data.
 
     Parameters
     ----------
@@ -104,15 +102,7 @@ class Kernel(BaseEstimator):
         return {"features": self.n_features_in_, "selected": len(self.columns_)}
 
     def fit(self, X: Any, feature_names: Any = None) -> Kernel:
-        """Resolve the columns and bandwidth on training data.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or data frame of shape (n, D)
-            All columns; the kernel picks its own.
-        feature_names : sequence of str, optional
-            Names of the D columns, needed to select by name unless X is a data frame.
-        """
+        """Resolve the columns and bandwidth on training data X (n, D), whose columns ``feature_names`` may name."""
         return self._fit(TrainingSet(X, feature_names))
 
     def _fit(self, training: TrainingSet) -> Kernel:
@@ -181,16 +171,16 @@ class Kernel(BaseEstimator):
 
         A kernel that has not been fitted is fitted on X for this call (a copy is; the kernel stays as it was).
         """
-        from multikernel.kernels.family import KernelFamily
-
-        family = KernelFamily([self]) if self.__sklearn_is_fitted__() else KernelFamily.fit([self], X)
-        return family.evaluate(X, Z)[0]
+        return self._family(X).evaluate(X, Z)[0]
 
     def diagonal(self, X: Any) -> np.ndarray:
         """k(x, x) for each row of X, shape (n,), without the matrix."""
+        return self._family(X).diagonal(X)[0]
+
+    def _family(self, X: Any) -> Any:
         from multikernel.kernels.family import KernelFamily
 
-        return KernelFamily([self._fitted_on(X)]).diagonal(X)[0]
+        return KernelFamily([self]) if self.__sklearn_is_fitted__() else KernelFamily.fit([self], X)
 
     def _fitted_on(self, X: Any) -> Kernel:
         return self if self.__sklearn_is_fitted__() else clone(self).fit(X)
@@ -269,13 +259,7 @@ def shown(width: Any) -> str:
 
 
 def parse_bandwidth(bandwidth: Any) -> tuple[float, str | None]:
-    """Split a bandwidth into (factor, rule); the rule of a plain number is None.
-
-    Examples
-    --------
-    >>> parse_bandwidth("0.25*mean"), parse_bandwidth("median"), parse_bandwidth(3)
-    ((0.25, 'mean'), (1.0, 'median'), (3.0, None))
-    """
+    """Split a bandwidth such as "0.25*mean" into (factor, rule); the rule of a plain number is None."""
     factor, rule = bandwidth, None
     if isinstance(bandwidth, str):
         match = _MULTIPLE.fullmatch(bandwidth)
@@ -335,13 +319,7 @@ def exponential(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> Non
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Names with repeats told apart.
-
-    Examples
-    --------
-    >>> unique_names(["a", "b", "a", "a"])
-    ['a', 'b', 'a #2', 'a #3']
-    """
+    """Names with repeats told apart: a, a #2, a #3."""
     taken: dict[str, None] = {}
     for name in names:
         unique, count = name, 1
@@ -357,13 +335,6 @@ def resolve_columns(columns: Any, X: Any, feature_names: Sequence[str] | None = 
 
     ``columns`` is as in scikit-learn's ``ColumnTransformer``: None (all), a name, a position, a slice (of names, with
     its end), a sequence of names or positions, a mask, or a callable that is called with X and returns any of these.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.zeros((2, 4))
-    >>> resolve_columns(slice(1, 3), X), resolve_columns(["d", "a"], X, feature_names=["a", "b", "c", "d"])
-    (array([1, 2]), array([3, 0]))
     """
     columns = columns(X) if callable(columns) else columns
     n_features = X.shape[1]
@@ -398,24 +369,16 @@ def _from_sequence(columns: Any, n_features: int, names: list[str] | None) -> np
     if all(isinstance(c, str) for c in columns.tolist()):
         return _positions_of(columns.tolist(), names)
     if not np.issubdtype(columns.dtype, np.integer):
-        raise TypeError(
-            f"columns has entries of type {columns.dtype}; give names, integer positions, "
-            "a boolean mask, a slice or a callable."
-        )
+        raise TypeError(f"columns has entries of type {columns.dtype}; give names, integer positions or a mask.")
     outside = columns[(columns < -n_features) | (columns >= n_features)]
     if outside.size:
-        raise IndexError(
-            f"columns asks for position {outside[0]}, but X has {n_features} columns (0 to {n_features - 1})."
-        )
+        raise IndexError(f"columns asks for position {outside[0]}, but X has {n_features} columns.")
     return (columns % n_features).astype(np.intp)
 
 
 def _positions_of(wanted: list[str], names: list[str] | None) -> np.ndarray:
     if names is None:
-        raise ValueError(
-            f"columns are chosen by name ({describe(wanted)}), but X has no column names: pass a data frame, or "
-            "choose them by position."
-        )
+        raise ValueError(f"columns {describe(wanted)} are chosen by name, but X has no column names: use positions.")
     position = {name: k for k, name in enumerate(names)}
     missing = [name for name in wanted if name not in position]
     if missing:

@@ -60,15 +60,7 @@ FAR_APART, MOST_ROWS = 100.0, 1000
 
 
 def as_kernel(candidate: Any) -> Kernel:
-    """A kernel object from a kernel, a name, a callable or a Gaussian-process kernel of scikit-learn.
-
-    Examples
-    --------
-    >>> as_kernel("rbf")
-    RBF()
-    >>> as_kernel(lambda A, B: A @ B.T).label
-    '<lambda>'
-    """
+    """A kernel object from a kernel, a name like "rbf", a callable or a Gaussian-process kernel of scikit-learn."""
     if isinstance(candidate, Kernel):
         return candidate
     if isinstance(candidate, str):
@@ -249,17 +241,11 @@ class KernelFamily:
     def fit(
         cls, kernels: Any, X: Any, feature_names: Any = None, *, dtype: Any = None, keep: int = KEEP_BYTES
     ) -> KernelFamily:
-        """Fit copies of the kernels on training data.
+        """Fit copies of the kernels, of anything :func:`as_kernels` takes, on training data.
 
-        Parameters
-        ----------
-        kernels : sequence of anything :func:`as_kernel` takes, or one such; None for :func:`default_kernels`
-        X : array, CSR matrix or data frame of shape (n, D); for pairwise kernels (n, n) or (n, n, F)
-        feature_names : sequence of str, optional
-        dtype : float32 or float64, optional
-            Precision of the distances behind the bandwidths; that of X by default.
-        keep : int
-            Bytes of training distances (χ², L1: expensive) to hold back for the first ``evaluate(X)``.
+        X is an array, CSR matrix or data frame (n, D), for pairwise kernels (n, n) or (n, n, F). ``dtype`` is the
+        precision of the distances behind the bandwidths, that of X by default; ``keep`` are the bytes of expensive
+        ones (χ², L1) that may be held back for the first ``evaluate(X)``.
         """
         training = TrainingSet(X, feature_names, dtype=dtype, keep=keep)
         fitted = [clone(kernel)._fit(training) for kernel in as_kernels(kernels, training.X.shape[0])]
@@ -366,20 +352,10 @@ class KernelFamily:
         return prepared
 
     def evaluate(self, X: Any, Z: Any = None, out: np.ndarray | None = None, dtype: Any = None) -> np.ndarray:
-        """Kernel matrices between the rows of X and Z, or of X with itself.
+        """Kernel matrices (F, n, m) between the rows of X and Z, or of X with itself, which are exactly symmetric.
 
-        Parameters
-        ----------
-        X, Z : as in :meth:`fit`, or :class:`PreparedRows`
-            Without Z the matrices are exactly symmetric. Pairwise kernels take X of shape (m, n_train[, F]) and no Z.
-        out : ndarray of shape (F, n, m), optional
-            Where to write; a memory map will do.
-        dtype : float32 or float64, optional
-            Precision of the computation; that of ``out`` or X by default.
-
-        Returns
-        -------
-        ndarray of shape (F, n, m)
+        X and Z are as in :meth:`fit`, or :class:`PreparedRows`; pairwise kernels take X (m, n_train[, F]) and no Z.
+        ``out`` is where to write, ``dtype`` the precision, that of ``out`` or X by default.
         """
         dtype = out.dtype if dtype is None and out is not None else dtype
         source = self._as_prepared(X, dtype)

@@ -46,11 +46,6 @@ def sets_in_columns(sets: Mapping[str, Iterable[str]], columns: Any, min_size: i
     """Positions of each set's genes among the columns, in each view that has them.
 
     Genes without a column are left out, and then sets of fewer than ``min_size``; a remark counts both.
-
-    Examples
-    --------
-    >>> sets_in_columns({"cycle": ["CDK1", "MYC"]}, ["rna:MYC", "rna:TP53", "rna:CDK1", "cnv:MYC"], min_size=1)
-    {'cycle in rna': [2, 0], 'cycle in cnv': [3]}
     """
     if not isinstance(sets, Mapping):
         raise TypeError(f"views is a {type(sets).__name__}: with columns=, pass a dict of sets, name to genes.")

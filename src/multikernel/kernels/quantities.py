@@ -171,8 +171,6 @@ class Quantity:
         """The data of some of the training samples."""
         return take_rows(X, rows)
 
-    # -- bandwidth rules: see RBF ------------------------------------------------------------------------------------
-
     def mean(self, training: TrainingSet) -> float:
         sample = training.sample(self, EXACT_MEAN_SAMPLES)
         keeping = self.costly and sample is training.prepared and training.has_room()
@@ -442,13 +440,7 @@ def take_rows(X: Any, rows: Any) -> Any:
 
 
 def describe(columns: Any) -> str:
-    """A few words that say which columns are meant, for labels and messages.
-
-    Examples
-    --------
-    >>> describe("petals"), describe(slice(0, 10)), describe([0, 1, 2, 3, 4])
-    ('petals', 'columns 0:10', 'columns 0, 1, … 4')
-    """
+    """A few words that say which columns are meant: "petals", "columns 0:10", "columns 0, 1, … 4"."""
     if isinstance(columns, str):
         return columns
     if isinstance(columns, slice):
