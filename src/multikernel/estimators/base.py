@@ -176,10 +176,9 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
-        if any(
-            kept is not None and not np.array_equal(kept, self.support_) for kept in (self._support, self._columns)
-        ):
-            raise ValueError("support_ is not what was kept")
+        for kept in (self._support, self._columns):
+            if kept is not None and not np.array_equal(kept, self.support_):
+                raise ValueError("support_ is not what was kept")
         self._check_parameters()
 
     @abstractmethod
@@ -276,8 +275,10 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _solve(self, run: Run, data: TrainingData, problems: Sequence[Any], previous: Any = None) -> list[Result]:
         """Solve the problems, starting from the solution ``previous`` of another fit if it has the same size."""
-        shape = data.targets.shape[1], data.stack.shape[1]
-        starts = None if previous is None else starts_of(*previous, shape, data.stack.n_kernels, len(problems))
+        starts = None
+        if previous is not None:
+            shape = data.targets.shape[1], data.stack.shape[1]
+            starts = starts_of(previous[0], previous[1], shape, data.stack.n_kernels, len(problems))
         checkpoint = self._checkpoint(data)
         return run.solve(problems, self._solver(), starts, checkpoint=checkpoint, patience=self._patience())
 
@@ -395,21 +396,15 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         self._has_one_kernel()
         if self._X is None and not self._on_features:
-            raise AttributeError(
-                "kernel_ needs features: of precomputed kernels the model knows the weights, weights_, and "
-                "transform(X) combines those in X."
-            )
+            raise AttributeError("kernel_ needs features: precomputed kernels in X are combined by transform(X).")
         if self._clipped:
             raise AttributeError('psd="clip" changes kernels between training samples only: use transform.')
         return FittedKernel(self)
 
     def _has_one_kernel(self) -> bool:
         """Whether all tasks have the same kernel; an error if they have not, for ``transform`` and ``kernel_``."""
-        if hasattr(self, "weights_"):
-            several = self.weights_.ndim == 2
-        else:
-            several = self._own_weights and getattr(self, "weights", "per-class") == "per-class"
-        if several:
+        expected = self._own_weights and getattr(self, "weights", "per-class") == "per-class"
+        if self.weights_.ndim == 2 if hasattr(self, "weights_") else expected:
             raise AttributeError("there is no one kernel: each task has its own, with a row of weights_.")
         return True
 

@@ -45,9 +45,9 @@ class JudgedKernelsClassifier(CrossValidated, OneKernelClassifier):
         trains = [train for train, _ in folds]
         for train in trains:
             if len(np.unique(labels[train])) < 2:
+                only = labels[train].tolist()[0]
                 raise ValueError(
-                    f"a fold of cv={self.cv!r} trains on samples of class {labels[train].tolist()[0]!r} only, so "
-                    "kernels cannot be scored: add samples of the other classes, or use folds that include them."
+                    f"a fold of cv={self.cv!r} trains on samples of class {only!r} only: use other folds."
                 )
         score = check_scoring(KnownScores(self.classes_), self.scoring)
         self.kernel_scores_ = np.full(n_kernels, -np.inf)

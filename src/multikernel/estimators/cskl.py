@@ -63,9 +63,7 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
         if t is None:
             return
         if not isinstance(t, numbers.Real) or not float(t) >= 1.0:
-            raise ValueError(
-                f"t={t!r} must be a number from 1 to the number of kernels: it is the sum of the weights."
-            )
+            raise ValueError(f"t={t!r} must be from 1 to the number of kernels: it is the sum of the weights.")
         if self.exact and float(t) != round(float(t)):
             raise ValueError(f"exact=True needs a whole number of kernels, got t={t!r}: round t, or set exact=False.")
 
@@ -92,10 +90,9 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
 
     def _store(self, data: TrainingData, problems: Sequence[Any], results: list[Result]) -> None:
         super()._store(data, problems, results)
+        self.__dict__.pop("selection_gap_", None)
         if self.exact:
             self.selection_gap_ = self.dual_gap_
-        elif hasattr(self, "selection_gap_"):
-            del self.selection_gap_
 
 
 @register("cskl", title="CSKL, t = F/2", grid={"C": C_GRID}, order=14)

@@ -190,8 +190,6 @@ class LPBetaClassifier(ExpansionClassifier):
         _done=flags("kernels"),
     )
 
-    # -- fit -------------------------------------------------------------------------------------------------
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._require(
@@ -253,23 +251,8 @@ class LPBetaClassifier(ExpansionClassifier):
         self.history_, self.n_iter_ = result.history, result.n_iter
         self.converged_ = bool(result.converged and self._done.all())
 
-    # -- after the fit -----------------------------------------------------------------------------------------
-
     def reweighted(self, nu: float | None = None, shared: bool | None = None) -> LPBetaClassifier:
-        """A fitted copy with weights for another ν, or of the other kind; the SVMs stay as they are.
-
-        Parameters
-        ----------
-        nu : float, optional
-            The new ν.
-        shared : bool, optional
-            Whether classes share the weights.
-
-        Returns
-        -------
-        model : LPBetaClassifier
-            What ``fit`` would have returned with these parameters. Arrays that do not change are shared.
-        """
+        """What ``fit`` would have returned with another ν, or with weights of the other kind; no SVM is trained."""
         check_is_fitted(self)
         given = {"nu": nu, "shared": shared}
         model = copy.copy(self).set_params(**{name: value for name, value in given.items() if value is not None})

@@ -160,16 +160,12 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         positive = self.eta is None or all(is_number(step) and step > 0.0 for step in steps)
         self._require("eta", positive, "must be a positive step, a pair of them, or None.")
 
-    # -- fit -------------------------------------------------------------------------------------------------
-
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         self._check_parameters()
         self.multilabel_ = y is not None and is_table(y)
         if not self.multilabel_:
             if self.threshold is not None:
-                raise ValueError(
-                    "threshold= is for tables of labels; with one class per sample, the largest score wins."
-                )
+                raise ValueError("threshold= is for tables of labels: of classes the largest score wins.")
             self.constant_labels_, self._constants = np.zeros(0, dtype=np.intp), np.zeros(0)
             return super()._validate(X, _one_class_each(y), sample_weight)
         signs, names = parse_labels(y)
@@ -193,10 +189,10 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
                 "without at least one label."
             )
         names = ", ".join(repr(name) for name in self.classes_[self.constant_labels_][:5].tolist())
+        names += ", …" if len(self.constant_labels_) > 5 else ""
         warn_user(
-            f"{len(self.constant_labels_)} of {signs.shape[1]} labels have only one class or no known entry "
-            f"({names}{', …' if len(self.constant_labels_) > 5 else ''}): they get constant predictions and play no "
-            "part in learning the kernel.",
+            f"{len(self.constant_labels_)} of {signs.shape[1]} labels have one class or no known entry ({names}): "
+            "they get constant predictions and play no part in learning the kernel.",
             UserWarning,
         )
         signs = np.array(signs)
@@ -206,22 +202,14 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
     def _problems(self, data: TrainingData, run: Run) -> Sequence[LabelProblem]:
         kind = WorstLabelProblem if self.objective == "max" else LabelSumProblem
         by_sign = self.class_weight if self.multilabel_ else None  # else it is in sample_weight
-        inner = LabelSVMs(
-            data.targets, self.C, sample_weight=data.sample_weight, class_weight=by_sign, bias=self.bias
-        )
-        return [kind(data.stack, inner, parse_memory(self.memory))]
+        options: dict[str, Any] = {"sample_weight": data.sample_weight, "class_weight": by_sign, "bias": self.bias}
+        return [kind(data.stack, LabelSVMs(data.targets, self.C, **options), parse_memory(self.memory))]
 
     def _solver(self) -> Solver:
         by_paper = self.solver in ("sa", "sa-printed")
-        own: dict[str, Any] = {"eta": self.eta, "delta": self.delta, "stop": self.stop} if by_paper else {}
-        return partial(
-            solve_by_name,
-            method=f"multilabel {self.objective}",
-            solver=self.solver,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-            **own,
-        )
+        names = ("solver", "max_iter", "random_state", *(("eta", "delta", "stop") if by_paper else ()))
+        own = {name: getattr(self, name) for name in names}
+        return partial(solve_by_name, method=f"multilabel {self.objective}", **own)
 
     def _store(self, data: TrainingData, problems: Sequence[LabelProblem], results: list[Result]) -> None:
         (problem,), (result,) = problems, results
@@ -231,8 +219,6 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         self.thresholds_ = final.thresholds
         super()._store(data, problems, [final.result])
         self.intercept_[self.constant_labels_] = self._constants
-
-    # -- probabilities -----------------------------------------------------------------------------------------
 
     def _calibration_folds(self, labels: NDArray) -> list[tuple[NDArray, NDArray]]:
         from sklearn.model_selection import KFold  # slow to import
@@ -266,16 +252,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         slopes, intercepts = np.array(fitted).T
         return slopes, intercepts
 
-    # -- predict -----------------------------------------------------------------------------------------------
-
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the labels, shape (m, M); (m,) for y of two classes, positive for ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d), or (m, n, F) or rectangular Gram stack with ``kernels="precomputed"``
-            New samples, or the kernels between them and all training samples.
-        """
+        """Scores of the labels, shape (m, M); (m,) for y of two classes, positive for ``classes_[1]``."""
         scores = finite(self._task_scores(X))
         return scores if self.multilabel_ else class_scores(scores, len(self.classes_), "ovr")
 
@@ -336,20 +314,10 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> tuple[NDArray[np.float
     """Signs (n, M) of a table of labels, +1, −1, or 0 for an entry that is missing, and the labels by column.
 
     A table with −1 anywhere holds −1, +1, and 0 for missing; any other holds 1 for present and 0 for absent. NaN is
-    missing in both. Booleans, frames and sparse matrices are tables. A list of label sets names the labels of each
-    sample, out of ``names`` if these are known; none of its entries is missing.
-
-    Examples
-    --------
-    >>> from multikernel.estimators.multilabel import parse_labels
-    >>> parse_labels([{"cat"}, {"cat", "dog"}, set()])[0]
-    array([[ 1., -1.],
-           [ 1.,  1.],
-           [-1., -1.]])
+    missing in both. A list of label sets names the labels of each sample, out of ``names`` if these are known.
     """
     if is_sets(Y):
         return _from_sets(Y, names)
-    columns = getattr(Y, "columns", None)
     table = Y.toarray() if sparse.issparse(Y) else np.asarray(Y)
     if table.ndim != 2 or not table.shape[1]:
         raise ValueError(f"Y has shape {table.shape}, expected (n, M): one column per label, and at least one label.")
@@ -360,7 +328,6 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> tuple[NDArray[np.float
             f"Y holds entries that are not numbers ({error}): pass 0/1, −1/+1, or a list of label sets."
         ) from error
     missing = np.isnan(values)
-    signed = bool((values == -1.0).any())
     wrong = ~missing & ~np.isin(values, (-1.0, 0.0, 1.0))
     if wrong.any():
         row, column = (int(i) for i in np.argwhere(wrong)[0])
@@ -368,9 +335,9 @@ def parse_labels(Y: Any, names: NDArray | None = None) -> tuple[NDArray[np.float
             f"Unknown label type: Y has {int(wrong.sum())} entries that are not -1, 0 or 1, the first "
             f"{values[row, column]:g} at row {row}, column {column}. For one class per sample, pass y of shape (n,)."
         )
-    signs = np.where(missing, 0.0, values if signed else 2.0 * values - 1.0)
-    known = np.arange(signs.shape[1]) if columns is None else np.array(list(columns), dtype=object)
-    return signs, known
+    signs = np.where(missing, 0.0, values if (values == -1.0).any() else 2.0 * values - 1.0)
+    columns = getattr(Y, "columns", None)
+    return signs, np.arange(signs.shape[1]) if columns is None else np.array(list(columns), dtype=object)
 
 
 def _from_sets(Y: Iterable[Iterable[Any]], names: NDArray | None) -> tuple[NDArray[np.float64], NDArray]:

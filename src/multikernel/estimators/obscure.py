@@ -189,12 +189,8 @@ class ObscureClassifier(GroupNormClassifier):
         return float(self.p)
 
     def _solver(self) -> Solver:
-        options: dict[str, Any] = {} if self.solver in ("pegasos", "sdca") else {"eta": self.eta}
-        return partial(
-            find_solver("obscure", self.solver).run, max_iter=self.max_iter, random_state=self.random_state, **options
-        )
-
-    # -- streams -----------------------------------------------------------------------------------------------
+        names = ("max_iter", "random_state", *(() if self.solver in ("pegasos", "sdca") else ("eta",)))
+        return partial(find_solver("obscure", self.solver).run, **{name: getattr(self, name) for name in names})
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None):
         """Go over new samples once, in their order, with the online stage [OJC10, alg. 1].
@@ -219,16 +215,10 @@ class ObscureClassifier(GroupNormClassifier):
         """
         self._check_parameters()
         if self._is_pairwise():
-            raise ValueError(
-                "partial_fit needs features: precomputed kernels and distances hold no values for "
-                "future samples. Pass X of shape (m, d) and kernel objects."
-            )
+            raise ValueError("partial_fit needs features: precomputed kernels hold nothing for future samples.")
         self._require("keep", self.keep != "all", "is not for streams, which keep support vectors only.")
         if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r} depends on future samples: use a dict "
-                "with a factor for each class, or sample_weight."
-            )
+            raise ValueError(f"class_weight={self.class_weight!r} depends on future samples: use a dict.")
         weight = _weights_of(sample_weight, X)
         if hasattr(self, "classes_"):
             X, codes = self._more_of_stream(X, y, classes)
@@ -240,9 +230,7 @@ class ObscureClassifier(GroupNormClassifier):
 
     def _begin_stream(self, X: Any, y: Any, classes: Any) -> tuple[Any, NDArray]:
         if classes is None:
-            raise ValueError(
-                "classes must be given in the first call of partial_fit: list all labels that will occur."
-            )
+            raise ValueError("classes must be given in the first call of partial_fit: all labels that will occur.")
         known = np.unique(classes)
         if len(known) < 2:
             raise ValueError(f"classes holds {len(known)} class: a classifier needs at least 2.")
@@ -284,8 +272,7 @@ class ObscureClassifier(GroupNormClassifier):
 
     def _square_stack(self, X: Any, missing: NDArray[np.bool_] | None) -> tuple[GramStack, Normalization]:
         """Kernels of the samples X, normalised as the first samples were, and that normalisation."""
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
-        return self._normalization.on_samples(LazyStack(self._family, X, memory=0, dtype=dtype), missing)
+        return self._normalization.on_samples(LazyStack(self._family, X, memory=0, dtype=X.dtype), missing)
 
     def _advance(self, X: Any, codes: NDArray, weight: NDArray) -> None:
         """Learn from new samples, and store the model."""
@@ -295,18 +282,9 @@ class ObscureClassifier(GroupNormClassifier):
             missing = _joined(self._normalization.missing, missing, *sizes)
             X = stacked(self._X, X)
         stack, normalization = self._square_stack(X, missing)
-        step = learn_online(
-            stack,
-            self._stream,
-            codes,
-            weight,
-            p=float(self.p),
-            eta=self.eta,
-            cost=self.cost,
-            budget=self.budget,
-            eviction=self.eviction,
-            memory=parse_memory(self.memory),
-        )
+        options = {name: getattr(self, name) for name in ("eta", "cost", "budget", "eviction")}
+        options |= {"p": float(self.p), "memory": parse_memory(self.memory)}
+        step = learn_online(stack, self._stream, codes, weight, **options)
         self._X, self._normalization, self._columns, self._stream = X, normalization, None, step.stream
         self._keep_training_rows(step.kept)
         self._forget_calibration()
@@ -347,8 +325,5 @@ def _codes_of(y: Any, classes: NDArray) -> NDArray[np.int64]:
     wrong = np.flatnonzero(classes[codes] != y)
     if len(wrong):
         known = ", ".join(map(str, classes))
-        raise ValueError(
-            f"y[{wrong[0]}] is {y[wrong[0]]}, which is not among the announced classes {known}: "
-            "the first call of partial_fit must list all labels."
-        )
+        raise ValueError(f"y[{wrong[0]}] is {y[wrong[0]]}, which is not among the announced classes {known}.")
     return codes.astype(np.int64)
