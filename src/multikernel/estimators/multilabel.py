@@ -191,8 +191,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         names = ", ".join(repr(name) for name in self.classes_[self.constant_labels_][:5].tolist())
         names += ", …" if len(self.constant_labels_) > 5 else ""
         warn_user(
-            f"{len(self.constant_labels_)} of {signs.shape[1]} labels have one class or no known entry ({names}): "
-            "they get constant predictions and play no part in learning the kernel.",
+            f"{len(self.constant_labels_)} of {signs.shape[1]} labels have only one class or no known entry "
+            f"({names}): they get constant predictions and play no part in learning the kernel.",
             UserWarning,
         )
         signs = np.array(signs)

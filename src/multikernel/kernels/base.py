@@ -378,7 +378,10 @@ def _from_sequence(columns: Any, n_features: int, names: list[str] | None) -> np
 
 def _positions_of(wanted: list[str], names: list[str] | None) -> np.ndarray:
     if names is None:
-        raise ValueError(f"columns {describe(wanted)} are chosen by name, but X has no column names: use positions.")
+        raise ValueError(
+            f"columns are chosen by name ({describe(wanted)}), but X has no column names: pass a data frame, or "
+            "choose them by position."
+        )
     position = {name: k for k, name in enumerate(names)}
     missing = [name for name in wanted if name not in position]
     if missing:
