@@ -38,6 +38,62 @@ def one(transformer, image):
     return transformer.transform([image])[0]
 
 
+# -- what each cue sees ---------------------------------------------------------------------------------------
+
+
+def changed_images():
+    """An image of light and tint that repeats at its borders, and what can happen to it."""
+    from scipy.ndimage import gaussian_filter, zoom
+
+    def field(seed, sigma):
+        values = gaussian_filter(np.random.default_rng(seed).random((96, 96)), sigma, mode="wrap")
+        return ((values - values.min()) / np.ptp(values))[..., None]
+
+    light, tint, weights = 0.1 + 0.6 * field(0, (1.5, 4)), field(1, 2), np.array([0.2125, 0.7154, 0.0721])
+
+    def tinted(channel):  # without a change of luminance
+        hue = np.eye(3)[channel] - weights[channel]
+        return light + 0.3 * tint * hue / np.linalg.norm(hue)
+
+    image = tinted(0)
+    return {
+        "as it is": image,
+        "turned": np.rot90(image).copy(),
+        "moved": np.roll(image, (36, 24), axis=(0, 1)),
+        "enlarged": zoom(image, (3, 3, 1), order=1, grid_mode=True, mode="grid-wrap"),
+        "brighter": image + 0.1,
+        "of another hue": tinted(2),
+    }
+
+
+COLOURS = {"HSV", "RGB", "hsv"}
+CUES = {
+    "PHOG": PHOG(grid=1),
+    "LBP": LocalBinaryPatterns(grid=1),
+    "gist": GaborEnergies(grid=1),
+    "HSV": ColorHistogram(),
+    "RGB": ColorHistogram(space="rgb", bins=(4, 4, 4)),
+    **{patches: VisualWords(patches=patches, n_words=12, random_state=0) for patches in PATCHES},
+}
+SEEN_BY = {
+    "turned": CUES.keys() - COLOURS - {"texture"},
+    "moved": set(),
+    "enlarged": CUES.keys() - COLOURS - {"PHOG", "gist"},
+    "brighter": COLOURS,
+    "of another hue": COLOURS | {"opponent-sift"},
+}
+
+
+@pytest.mark.parametrize("name", CUES)
+def test_a_cue_sees_a_change_if_it_should_and_only_then(name):
+    images = changed_images()
+    rows = CUES[name].set_params(size=None).fit_transform(list(images.values()))
+    first, *others = rows / rows.sum(axis=1, keepdims=True)
+    moved = {change: abs(row - first).sum() / 2 for change, row in zip(SEEN_BY, others)}  # share of the counts
+    seen = {change for change, share in moved.items() if share > 0.18}
+    assert seen == {change for change, cues in SEEN_BY.items() if name in cues}, moved
+
+
 # -- gradients: PHOG ------------------------------------------------------------------------------------------
 
 
@@ -293,19 +349,21 @@ def test_words_of_two_colours_are_these_colours_and_are_counted_in_their_cells()
     assert words.transform([image])[0].sum() == len(hsv(image).vectors)
 
 
-@pytest.mark.parametrize("patches", PATCHES)
-@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (2, 2), (5, 3), (40, 30)])
-def test_images_of_any_size_have_descriptors(patches, shape):
-    image = np.random.default_rng(0).random((*shape, 3)).astype(np.float32)
-    local = PATCHES[patches](image)
-    assert len(local.vectors) == len(local.rows) == len(local.columns) > 0
-    assert np.isfinite(local.vectors).all()
-    assert ((local.rows >= 0) & (local.rows < 1) & (local.columns >= 0) & (local.columns < 1)).all()
+EVERY = [PHOG(), ColorHistogram(), LocalBinaryPatterns(), GaborEnergies()]
+EVERY += [VisualWords(patches=patches, n_words=3, grid=2, random_state=0) for patches in PATCHES]
 
 
-@pytest.mark.parametrize("cue", [PHOG(), ColorHistogram(), LocalBinaryPatterns(), GaborEnergies()], ids=str)
-@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (3, 2)])
-def test_tiny_images_have_finite_histograms(cue, shape):
-    row = one(cue, np.random.default_rng(0).random((*shape, 3)))
+@pytest.mark.parametrize("cue", EVERY, ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (2, 2), (5, 3)])
+def test_images_of_any_size_have_descriptors(cue, shape):
+    row = cue.fit_transform([np.random.default_rng(0).random((*shape, 3))])[0]
     assert row.shape == (cue.n_columns,)
     assert np.isfinite(row).all()
+    assert row.any() or shape == (1, 1)  # one pixel has no gradient
+
+
+@pytest.mark.parametrize("patches", PATCHES)
+def test_patches_lie_inside_the_image(patches):
+    local = PATCHES[patches](noise()[:40, :30])
+    assert len(local.vectors) == len(local.rows) == len(local.columns) > 0
+    assert ((local.rows >= 0) & (local.rows < 1) & (local.columns >= 0) & (local.columns < 1)).all()

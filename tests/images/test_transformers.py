@@ -107,7 +107,7 @@ def test_arrays_are_images_whatever_their_dtype():
         np.ones((3, 4, 4), np.float32),
     ):
         assert_array_equal(read_image(image), np.ones((3, 4, 3)))
-    assert_array_equal(read_image(np.full((3, 4), 65535)), np.ones((3, 4, 3)))
+    assert_array_equal(read_image(np.full((3, 4), 65535, np.uint16)), np.ones((3, 4, 3)))
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_arrays_are_images_whatever_their_dtype():
     [
         (np.zeros((3, 4, 2)), "shape"),
         (np.zeros((0, 4)), "shape"),
-        (np.full((3, 4), 200.0), "divide them by their maximum"),
-        (np.full((3, 4), np.nan), "in \\[0, 1\\]"),
-        (np.full((3, 4), -1), "neither 8 nor 16 bits"),
+        (np.full((3, 4), 200.0), "from 200.0 to 200.0 .* divide floats"),
+        (np.full((3, 4), np.nan), "from nan"),
+        (np.full((3, 4), 200), "int64 .* convert integers to uint8 or uint16"),
         (b"no image", "not an image"),
     ],
 )
@@ -184,9 +184,10 @@ def test_processes_change_nothing_and_the_seed_does(images, monkeypatch):
 
 def test_what_is_sampled_of_an_image_does_not_depend_on_the_others(images):
     paths, _ = images
-    sample = module._sampled(read_image(paths[0]), "hsv", 5, seed=3)
-    assert_array_equal(sample, module._sampled(read_image(paths[0]), "hsv", 5, seed=3))
-    assert not np.array_equal(sample, module._sampled(read_image(paths[1]), "hsv", 5, seed=3))
+    words = VisualWords(patches="hsv")
+    first, again, other = (words._sampled(read_image(paths[k]), count=5, seed=3) for k in (0, 0, 1))
+    assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_descriptors_are_computed_once_and_again_when_image_or_parameters_change(images, tmp_path, monkeypatch):
@@ -275,19 +276,28 @@ def test_a_pipeline_goes_from_paths_to_predictions(images, tmp_path):
     assert_array_equal(load(tmp_path / "model.mkl").decision_function(paths), model.decision_function(paths))
 
 
-def test_no_word_comes_from_a_fold_that_is_held_out(images, monkeypatch):
-    """What words are learnt from in each fit of a search is inside its training fold."""
-    paths, y = images
-    seen = []
-    learn = VisualWords._learn
+def test_no_word_comes_from_images_that_are_held_out(images, tmp_path):
+    """Whatever the held-out images of a fold show, its words stay the same; those of the other fold do not."""
+    paths, y = (part[:8] for part in images)
+    cues, kernels = visual_kernels("flower17", n_words=4, memory=str(tmp_path / "cache"))
+    folds = list(KFold(2).split(paths))
 
-    def spy(self, sources):
-        seen.append(set(map(str, sources)))
-        learn(self, sources)
+    def words():
+        """Of each fold of a search, all vocabularies one after the other."""
+        found = []
 
-    monkeypatch.setattr(VisualWords, "_learn", spy)
-    cue = VisualWords(patches="hsv", n_words=8, random_state=0)
-    folds = KFold(3)
-    model = make_pipeline(cue, KernelAverageClassifier([ChiSquared()]))
-    GridSearchCV(model, {"kernelaverageclassifier__C": [1.0]}, cv=folds).fit(paths, y)
-    assert seen == [*(set(paths[train]) for train, _ in folds.split(paths)), set(paths)]
+        def score(model, X, y):
+            learnt = [cue.words_.ravel() for _, cue in model[0].transformer_list if str(cue) != "PHOG"]
+            found.append(np.concatenate(learnt))
+            return model.score(X, y)
+
+        model = make_pipeline(cues, KernelAverageClassifier(kernels))
+        GridSearchCV(model, {"kernelaverageclassifier__C": [1.0]}, cv=folds, scoring=score, refit=False).fit(paths, y)
+        return found
+
+    before = words()
+    for path in paths[folds[0][1]]:
+        Image.fromarray(255 - np.asarray(Image.open(path))).save(path)
+    after = words()
+    assert_array_equal(before[0], after[0])
+    assert len(before[1]) != len(after[1]) or not np.allclose(before[1], after[1])

@@ -144,8 +144,8 @@ def _images(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) ->
 def say_left_out(options: argparse.Namespace, files: list[str]) -> None:
     """Name the files that are no images."""
     if files:
-        shown = "; ".join(files[:5]) + (" …" if len(files) > 5 else "")
-        say(options, f"remark: {len(files)} file{'s' * (len(files) > 1)} left out: {shown}")
+        shown = [*files[:20], *(["…"] if len(files) > 20 else [])]
+        say(options, "\n  ".join([f"remark: {len(files)} file{'s' * (len(files) > 1)} left out:", *shown]))
 
 
 def _embedded(options: argparse.Namespace, prepared: dict[str, Any], grid: Any) -> CommandTask:

@@ -8,14 +8,7 @@ from typing import Any, NamedTuple
 from sklearn.base import clone
 from sklearn.pipeline import FeatureUnion
 
-from multikernel.images.transformers import (
-    PHOG,
-    ColorHistogram,
-    GaborEnergies,
-    ImageTransformer,
-    LocalBinaryPatterns,
-    VisualWords,
-)
+from multikernel.images import transformers as image
 from multikernel.io.files import near_matches
 from multikernel.kernels import RBF, ChiSquared, Kernel, SpatialPyramid
 
@@ -23,7 +16,7 @@ from multikernel.kernels import RBF, ChiSquared, Kernel, SpatialPyramid
 class Cue(NamedTuple):
     """A descriptor of images, the levels of its grid that are kernels each, and those averaged to one more."""
 
-    transformer: ImageTransformer
+    transformer: image.ImageTransformer
     levels: Sequence[int] = ()
     pyramid: Sequence[int] = ()
     weights: Sequence[float] | None = None
@@ -36,8 +29,8 @@ class VisualKernels(NamedTuple):
     kernels: list[Kernel]
 
 
-def _words(patches: str, n_words: int, grid: int = 1) -> VisualWords:
-    return VisualWords(patches=patches, n_words=n_words, grid=grid)
+def _words(patches: str, n_words: int, grid: int = 1) -> image.VisualWords:
+    return image.VisualWords(patches=patches, n_words=n_words, grid=grid)
 
 
 FLOWER17 = {
@@ -45,7 +38,7 @@ FLOWER17 = {
     "SIFT": Cue(_words("sift", 800), (1,)),
     "edge SIFT": Cue(_words("edge-sift", 800), (1,)),
     "opponent SIFT": Cue(_words("opponent-sift", 500), (1,)),
-    "gradients": Cue(PHOG(grid=4), (), (1, 2, 4), (0.25, 0.25, 0.5)),
+    "gradients": Cue(image.PHOG(grid=4), (), (1, 2, 4), (0.25, 0.25, 0.5)),
     "self-similarity": Cue(_words("self-similarity", 300, 2), (), (1, 2)),
     "texture": Cue(_words("texture", 300), (1,)),
 }
@@ -54,32 +47,32 @@ CALTECH39 = {
     "siftedge": Cue(_words("edge-sift", 300, 2), (1, 2)),
     "csift": Cue(_words("opponent-sift", 300, 4), (1, 2, 4), (1, 2, 4)),
     "ssim": Cue(_words("self-similarity", 300, 4), (1, 2, 4), (1, 2, 4)),
-    "phog180": Cue(PHOG(orientations=20, signed=False), (1, 2, 4, 8), (1, 2, 4, 8)),
-    "phog360": Cue(PHOG(), (1, 2, 4, 8), (1, 2, 4, 8)),
-    "lbp1": Cue(LocalBinaryPatterns(), (1, 2, 4), (1, 2, 4)),
-    "lbp3": Cue(LocalBinaryPatterns(radius=3), (1, 2, 4), (1, 2, 4)),
+    "phog180": Cue(image.PHOG(orientations=20, signed=False), (1, 2, 4, 8), (1, 2, 4, 8)),
+    "phog360": Cue(image.PHOG(), (1, 2, 4, 8), (1, 2, 4, 8)),
+    "lbp1": Cue(image.LocalBinaryPatterns(), (1, 2, 4), (1, 2, 4)),
+    "lbp3": Cue(image.LocalBinaryPatterns(radius=3), (1, 2, 4), (1, 2, 4)),
     "tex": Cue(_words("texture", 100, 2), (1, 2)),
     "hsv": Cue(_words("hsv", 200, 2), (1, 2)),
-    "colhist": Cue(ColorHistogram(grid=2), (1, 2)),
-    "gist": Cue(GaborEnergies()),
+    "colhist": Cue(image.ColorHistogram(grid=2), (1, 2)),
+    "gist": Cue(image.GaborEnergies()),
 }
 VOC16 = {
     "sift": Cue(_words("sift", 500, 2), (1, 2)),
     "siftedge": Cue(_words("edge-sift", 300), (1,)),
     "csift": Cue(_words("opponent-sift", 500, 2), (1, 2)),
     "ssim": Cue(_words("self-similarity", 300, 2), (1, 2)),
-    "phog360": Cue(PHOG(grid=4), (2, 4)),
-    "lbp1": Cue(LocalBinaryPatterns(grid=2), (1, 2)),
+    "phog360": Cue(image.PHOG(grid=4), (2, 4)),
+    "lbp1": Cue(image.LocalBinaryPatterns(grid=2), (1, 2)),
     "tex": Cue(_words("texture", 200), (1,)),
     "hsv": Cue(_words("hsv", 300), (1,)),
-    "colhist": Cue(ColorHistogram(grid=2), (1, 2)),
-    "gist": Cue(GaborEnergies()),
+    "colhist": Cue(image.ColorHistogram(grid=2), (1, 2)),
+    "gist": Cue(image.GaborEnergies()),
 }
 FAMILIES: dict[str, Mapping[str, Cue]] = {
     "flower17": FLOWER17,
     "caltech39": CALTECH39,
     "voc16": VOC16,
-    "phog": {"phog": Cue(PHOG(orientations=20, signed=False), (1, 2, 4, 8))},
+    "phog": {"phog": Cue(image.PHOG(orientations=20, signed=False), (1, 2, 4, 8))},
 }
 
 
@@ -133,7 +126,7 @@ def visual_kernels(
     parts, kernels, start = [], [], 0
     for name, cue in FAMILIES[family].items():
         transformer = clone(cue.transformer).set_params(**common)
-        if isinstance(transformer, VisualWords):
+        if isinstance(transformer, image.VisualWords):
             transformer.set_params(random_state=random_state, n_words=n_words or transformer.n_words)
         columns = slice(start, start := start + transformer.n_columns)
         parts.append((name, transformer))
@@ -145,7 +138,7 @@ def _kernels(name: str, cue: Cue, columns: slice) -> list[Kernel]:
     """Kernels of a cue: a χ² kernel a level, one of the mean distance over levels; Gaussian where there are none."""
     if not cue.levels and not cue.pyramid:
         return [RBF(columns=columns, name=name)]
-    grid = cue.transformer.grid  # type: ignore[attr-defined]
+    grid = cue.transformer.grid
     several = len(cue.levels) + bool(cue.pyramid) > 1
     made: list[Kernel] = []
     for level in cue.levels:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.io.files import DataError
-
-_DEEP = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 
 
 class ImageError(DataError):
@@ -52,8 +49,7 @@ def read_image(source: Any, size: int | None = None) -> NDArray:
         if isinstance(source, np.ndarray):
             picture = _from_array(source)
         else:
-            stream = io.BytesIO(source) if isinstance(source, bytes) else Path(source)
-            with Image.open(stream) as file:
+            with Image.open(io.BytesIO(source) if isinstance(source, bytes) else Path(source)) as file:
                 if size is not None:
                     file.draft("RGB", (size, size))  # decodes JPEG at a smaller size, never below the one asked for
                 picture = _upright(file)
@@ -72,8 +68,10 @@ def _upright(picture: Any) -> Any:
     from PIL import Image, ImageOps
 
     picture = ImageOps.exif_transpose(picture)
-    if picture.mode in _DEEP:
-        return _from_array(np.asarray(picture))
+    if picture.mode[0] in "IF":  # 16 bits, also where there is room for 32, or floats
+        values = np.asarray(picture)
+        deep = values.dtype.kind == "i" and values.min() >= 0 and values.max() <= 65535
+        return _from_array(values.astype(np.uint16) if deep else values)
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
@@ -83,30 +81,22 @@ def _upright(picture: Any) -> Any:
 def _from_array(values: NDArray) -> Any:
     """A picture of an array, at 8 bits."""
     from PIL import Image
+    from skimage.util import img_as_ubyte
 
     values = values[:, :, 0] if values.ndim == 3 and values.shape[2] == 1 else values
     if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] not in (3, 4)) or not values.size:
         raise ValueError(f"an array of shape {values.shape} is no image: (H, W), (H, W, 3) or (H, W, 4) is")
-    if values.dtype.kind == "f":
-        low, high = float(values.min()), float(values.max())
-        if not (low >= 0 and high <= 1):  # NaN too
-            raise ValueError(
-                f"floats must be in [0, 1], these are in [{low:g}, {high:g}]: divide them by their maximum"
-            )
-        levels = np.rint(values * 255).astype(np.uint8)
-    elif values.dtype == bool:
-        levels = values.astype(np.uint8) * np.uint8(255)
-    elif values.dtype == np.uint8:
-        levels = values
-    elif values.dtype.kind in "iu" and values.min() >= 0 and values.max() <= 65535:
-        levels = (values // 257).astype(np.uint8)
-    else:
-        raise ValueError(f"values of {values.dtype} from {values.min()} to {values.max()} are neither 8 nor 16 bits")
-    return _upright(Image.fromarray(levels))
+    in_range = values.dtype.kind == "f" and values.min() >= 0 and values.max() <= 1  # NaN is not
+    if not in_range and values.dtype not in (bool, np.uint8, np.uint16):
+        raise ValueError(
+            f"{values.dtype} from {values.min()} to {values.max()} is none of bool, uint8, uint16 and floats in "
+            "[0, 1]: convert integers to uint8 or uint16, divide floats by the largest that there can be"
+        )
+    return _upright(Image.fromarray(img_as_ubyte(values)))
 
 
-def as_sources(X: Any) -> list[Any]:
-    """Images one by one, of a sequence or an array of paths, shape (n,) or (n, 1), or of images, (n, H, W[, 3])."""
+def as_sources(X: Any) -> list[tuple[str, Any]]:
+    """What errors call each image, and the image, of paths, (n,) or (n, 1), or of images, (n, H, W[, 3])."""
     if isinstance(X, (str, os.PathLike, bytes)):
         raise ValueError(f"X is one image: pass a list, [{str(X)[:60]!r}]")
     if hasattr(X, "to_numpy"):  # a column or a frame with one
@@ -115,22 +105,12 @@ def as_sources(X: Any) -> list[Any]:
         X = X[:, 0]
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OUST" and X.ndim not in (3, 4):
         raise ValueError(f"X has shape {X.shape}: expected paths, (n,), or images, (n, H, W) or (n, H, W, channels)")
-    sources = [source if isinstance(source, (os.PathLike, bytes, np.ndarray)) else _path(source) for source in X]
+    sources = []
+    for k, source in enumerate(X):
+        if not isinstance(source, (str, os.PathLike, bytes, np.ndarray)):
+            raise TypeError(f"X[{k}] is neither a path nor an array, but {source!r}")
+        path = isinstance(source, (str, os.PathLike))
+        sources.append((str(source), str(source)) if path else (f"X[{k}]", source))
     if not sources:
         raise ValueError("X holds no images")
     return sources
-
-
-def _path(source: Any) -> str:
-    if not isinstance(source, str):
-        raise TypeError(f"{source!r} is neither a path nor an array: images are given as one or the other")
-    return str(source)
-
-
-def refuse_unreadable(errors: Sequence[ImageError], n_images: int) -> None:
-    """One error about all images that cannot be read, if there are any."""
-    if errors:
-        shown = "; ".join(map(str, errors[:3])) + (" …" if len(errors) > 3 else "")
-        raise ImageError(
-            f"{len(errors)} of {n_images} images cannot be read: {shown}. Leave them out, or repair them"
-        )

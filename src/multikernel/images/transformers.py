@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable
+from copy import copy
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, ndimage
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from multikernel import __version__
-from multikernel.images.local import PATCHES, gradient, grey
-from multikernel.images.reading import ImageError, as_sources, read_image, refuse_unreadable
+from multikernel.images.local import PATCHES, grey
+from multikernel.images.reading import ImageError, as_sources, read_image
 from multikernel.io.files import near_matches
 from multikernel.kernels.base import parameters
 
@@ -29,37 +29,40 @@ LOGGER = logging.getLogger("multikernel.images")
 Describe = Callable[[NDArray], NDArray]
 
 
-def _describe(digest: str, key: str, source: Any, size: int | None, describe: Describe) -> NDArray:
+def _describe(
+    digest: str, key: str, source: Any, size: int | None, describe: Callable[[NDArray], NDArray]
+) -> NDArray:
     """What is kept in the cache, by the image's content and by what is asked about it."""
-    return describe(read_image(source, size))
+    image = read_image(source, size)
+    lacking = [(0, max(0, 2 - side)) for side in image.shape[:2]]  # gradients need two pixels
+    return describe(np.pad(image, [*lacking, (0, 0)], mode="edge"))
 
 
-def _describe_batch(sources: list[Any], size: int | None, describe: Describe, memory: Any, key: str) -> list[Any]:
+def _describe_batch(sources: list[tuple[str, Any]], memory: joblib.Memory, key: str, *how: Any) -> list[Any]:
     """A row for each image, or the error in its place."""
     rows: list[Any] = []
     cached = memory.cache(_describe, ignore=["source", "size", "describe"])
-    for source in sources:
+    for name, source in sources:
         try:
-            if memory.location is None:
-                rows.append(describe(read_image(source, size)))
-                continue
-            content = source if isinstance(source, (bytes, np.ndarray)) else Path(source).read_bytes()
-            digest = joblib.hash(content) if isinstance(content, np.ndarray) else hashlib.blake2b(content).hexdigest()
-            rows.append(cached(digest, key, content, size, describe))
+            content = Path(source).read_bytes() if isinstance(source, str) else source
+            rows.append(cached(joblib.hash(content), key, content, *how))
         except OSError as error:
-            rows.append(ImageError(f"{source} cannot be read: {error.strerror or error}"))
+            rows.append(ImageError(f"{name} cannot be read: {error.strerror or error}"))
         except ImageError as error:
-            what = "the image" if isinstance(source, (bytes, np.ndarray)) else str(source)
-            rows.append(ImageError(str(error).replace("the image", what, 1)))
+            rows.append(ImageError(str(error).replace("the image", name, 1)))
     return rows
 
 
 @parameters
-class ImageTransformer(TransformerMixin, BaseEstimator):
+class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of transformers from images, as paths or arrays, to descriptors.
+
+    Subclasses say what the row of an image is, ``_row``, and how many numbers there are in each cell, ``_n_bins``.
 
     Parameters
     ----------
+    grid : int, default=1
+        Counts are made in each of grid × grid cells, for :class:`~multikernel.kernels.SpatialPyramid` [LSP06].
     size : int or None, default=192
         Images with a longer side are made smaller first; patches are counted in pixels.
     n_jobs : int, optional
@@ -70,44 +73,49 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
         Whether to show a progress bar.
     """
 
+    grid: int = 1
     size: int | None = 192
     n_jobs: int | None = None
     memory: Any = None
     verbose: bool = False
 
+    @property
+    def _n_bins(self) -> int:
+        raise NotImplementedError
+
+    def _row(self, image: NDArray) -> NDArray:
+        raise NotImplementedError
+
     def fit(self, X: Any, y: Any = None) -> ImageTransformer:
-        """Learn what there is to learn from training images; y is not looked at."""
-        self._learn(as_sources(X))
+        """Learn nothing, but see that X holds images; y is not looked at."""
+        as_sources(X)
         return self
 
     def transform(self, X: Any) -> NDArray:
         """Descriptors of images, shape (n, n_columns), float32."""
         check_is_fitted(self)
-        return np.stack(self._each(as_sources(X), self._descriptor()))
+        return np.stack(self._each(as_sources(X), type(self)._row))
 
     @property
     def n_columns(self) -> int:
-        """Columns of the result."""
-        raise NotImplementedError
+        """Columns of the result: bins in all cells."""
+        return self.grid**2 * self._n_bins
 
-    def _learn(self, sources: list[Any]) -> None:
-        pass
+    _n_features_out = n_columns  # what scikit-learn calls it
 
-    def _descriptor(self) -> Describe:
-        """What is done with an image; it goes to other processes and names what is kept on disk."""
-        raise NotImplementedError
-
-    def _each(self, sources: list[Any], describe: Describe) -> list[NDArray]:
-        """Rows of all images; those that cannot be read are named at the end, all at once."""
+    def _each(self, sources: list[tuple[str, Any]], what: Callable[..., NDArray], **arguments: Any) -> list[NDArray]:
+        """``what`` of all images; those that cannot be read are named at the end, all at once."""
         from tqdm import tqdm
 
         memory = check_memory(self.memory)
         memory.verbose = 0
-        key = "" if memory.location is None else joblib.hash([__version__, self.size, describe])
+        # what the result depends on: it goes to other processes and names what is kept on disk
+        describe = partial(what, copy(self).set_params(n_jobs=None, memory=None, verbose=False), **arguments)
+        key = "" if memory.location is None else joblib.hash([__version__, describe])
         batches = [sources[k : k + BATCH] for k in range(0, len(sources), BATCH)]
         n_jobs = self.n_jobs if len(batches) > FEW else 1  # processes take seconds to start
         runs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
-            joblib.delayed(_describe_batch)(batch, self.size, describe, memory, key) for batch in batches
+            joblib.delayed(_describe_batch)(batch, memory, key, self.size, describe) for batch in batches
         )
         rows: list[Any] = []
         with tqdm(total=len(sources), desc=str(self), unit="images", disable=not self.verbose, leave=False) as bar:
@@ -115,52 +123,31 @@ class ImageTransformer(TransformerMixin, BaseEstimator):
                 rows += run
                 bar.update(len(run))
                 LOGGER.debug("%s, %d of %d images", self, len(rows), len(sources))
-        refuse_unreadable([row for row in rows if isinstance(row, ImageError)], len(rows))
+        errors = [str(row) for row in rows if isinstance(row, ImageError)]
+        if errors:
+            shown = "; ".join(errors[:3]) + " …" * (len(errors) > 3)
+            raise ImageError(
+                f"{len(errors)} of {len(rows)} images cannot be read: {shown}. Leave them out, or repair them"
+            )
         return rows
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """Names of the columns."""
-        return np.array([f"{type(self).__name__.lower()}{k}" for k in range(self.n_columns)], dtype=object)
+    def _counted(self, bins: NDArray, weights: Any = 1.0, places: Any = None) -> NDArray:
+        """Sums of weights by bin, cell after cell, of pixels or of places as shares of height and width."""
+        rows, columns = places or ((np.arange(side) + 0.5) / side for side in bins.shape[-2:])
+        down, right = (rows * self.grid).astype(int), (columns * self.grid).astype(int)
+        cells = (down if places else down[:, None]) * self.grid + right
+        counted = cells * self._n_bins + bins
+        weights = np.broadcast_to(weights, counted.shape).ravel()
+        return np.bincount(counted.ravel(), weights, self.n_columns).astype(np.float32)
 
     def __str__(self) -> str:
         return type(self).__name__
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.three_d_array, tags.input_tags.string = False, True, True
-        tags.no_validation, tags.requires_fit = True, False
+        tags.no_validation, tags.requires_fit = True, isinstance(self, VisualWords)
         return tags
-
-
-def _cells(shape: tuple[int, ...], grid: int) -> NDArray:
-    """Which of grid × grid cells each pixel is in, shape (H, W)."""
-    down, right = (((np.arange(side) + 0.5) / side * grid).astype(int) for side in shape[:2])
-    return down[:, None] * grid + right
-
-
-def _histograms(cells: NDArray, bins: NDArray, n_cells: int, n_bins: int, weights: NDArray | None = None) -> NDArray:
-    """Counts of bins in each cell, cell after cell; shape (n_cells · n_bins,)."""
-    places = (cells * n_bins + bins).ravel()
-    counted = np.bincount(places, None if weights is None else weights.ravel(), minlength=n_cells * n_bins)
-    return counted.astype(np.float32)
-
-
-def _sampled(image: NDArray, patches: str, count: int, seed: int) -> NDArray:
-    """Some local descriptors of an image; which, depends on its content and not on its place in a list."""
-    vectors = PATCHES[patches](image).vectors
-    rng = np.random.default_rng([seed, *hashlib.blake2b(image.tobytes(), digest_size=8).digest()])
-    return vectors[rng.choice(len(vectors), min(count, len(vectors)), replace=False)]
-
-
-def _counted(image: NDArray, patches: str, words: NDArray, n_words: int, grid: int) -> NDArray:
-    """Histogram of the words nearest to local descriptors, in each cell."""
-    vectors, rows, columns = PATCHES[patches](image)
-    nearest = ((words**2).sum(axis=1) / 2 - vectors @ words.T).argmin(axis=1)
-    cells = (rows * grid).astype(int) * grid + (columns * grid).astype(int)
-    return _histograms(cells, nearest, grid**2, n_words)
 
 
 @parameters
@@ -201,61 +188,50 @@ class VisualWords(ImageTransformer):
 
     patches: str = "sift"
     n_words: int = 300
-    grid: int = 1
     n_samples: int = 40_000
     random_state: Any = None
 
-    @property
-    def n_columns(self) -> int:
-        """Words in all cells."""
-        return self.grid**2 * self.n_words
-
-    def _learn(self, sources: list[Any]) -> None:
+    def fit(self, X: Any, y: Any = None) -> VisualWords:
+        """Learn words from images to train on; y is not looked at."""
         from sklearn.cluster import MiniBatchKMeans
 
         if self.patches not in PATCHES:
             raise ValueError(
                 f"patches={self.patches!r}: there is no such; {near_matches(self.patches, list(PATCHES))}"
             )
-        random = check_random_state(self.random_state)
+        sources, random = as_sources(X), check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         chosen = np.sort(random.permutation(len(sources))[:WORD_IMAGES])
         count = min(-(-self.n_samples // len(chosen)), PER_IMAGE)
-        sample = partial(_sampled, patches=self.patches, count=count, seed=seed)
-        vectors = np.concatenate(self._each([sources[k] for k in chosen], sample))
+        sample = self._each([sources[k] for k in chosen], VisualWords._sampled, count=count, seed=seed)
         means = MiniBatchKMeans(
-            min(self.n_words, len(vectors)),
+            min(self.n_words, sum(map(len, sample))),
             batch_size=4096,
             max_iter=20,
             n_init=1,
             random_state=seed,
             compute_labels=False,
         )
-        self.words_ = means.fit(vectors).cluster_centers_.astype(np.float32)
+        self.words_ = means.fit(np.concatenate(sample)).cluster_centers_.astype(np.float32)
+        return self
 
-    def _descriptor(self) -> Describe:
-        return partial(_counted, patches=self.patches, words=self.words_, n_words=self.n_words, grid=self.grid)
+    def _sampled(self, image: NDArray, count: int, seed: int) -> NDArray:
+        """Some local descriptors of an image; which, depends on its content and not on its place in a list."""
+        vectors = PATCHES[self.patches](image).vectors
+        rng = np.random.default_rng([seed, *bytes.fromhex(joblib.hash(image))])
+        return vectors[rng.choice(len(vectors), min(count, len(vectors)), replace=False)]
+
+    @property
+    def _n_bins(self) -> int:
+        return self.n_words
+
+    def _row(self, image: NDArray) -> NDArray:
+        vectors, *places = PATCHES[self.patches](image)
+        nearest = ((self.words_**2).sum(axis=1) / 2 - vectors @ self.words_.T).argmin(axis=1)
+        return self._counted(nearest, places=places)
 
     def __str__(self) -> str:
         return f"{self.patches} words"
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "words_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = True
-        return tags
-
-
-def _phog(image: NDArray, orientations: int, signed: bool, grid: int) -> NDArray:
-    down, right = gradient(ndimage.gaussian_filter(grey(image), 1.0))
-    turn = 2 * np.pi if signed else np.pi
-    place = np.arctan2(down, right) % turn * (orientations / turn)
-    low, size, cells = place.astype(int), np.hypot(down, right), _cells(image.shape, grid)
-    share = place - low
-    parts = ((low % orientations, size * (1 - share)), ((low + 1) % orientations, size * share))
-    return sum(_histograms(cells, bins, grid**2, orientations, weights) for bins, weights in parts)  # type: ignore[return-value]
 
 
 @parameters
@@ -289,20 +265,18 @@ class PHOG(ImageTransformer):
     grid: int = 8
 
     @property
-    def n_columns(self) -> int:
-        """Directions in all cells."""
-        return self.grid**2 * self.orientations
+    def _n_bins(self) -> int:
+        return self.orientations
 
-    def _descriptor(self) -> Describe:
-        return partial(_phog, orientations=self.orientations, signed=self.signed, grid=self.grid)
-
-
-def _lbp(image: NDArray, radius: int, grid: int) -> NDArray:
-    from skimage.feature import local_binary_pattern
-
-    light = np.rint(255 * grey(image)).astype(np.uint8)
-    patterns = local_binary_pattern(light, 8, radius, "nri_uniform").astype(int)
-    return _histograms(_cells(image.shape, grid), patterns, grid**2, LocalBinaryPatterns.N_PATTERNS)
+    def _row(self, image: NDArray) -> NDArray:
+        down, right = np.gradient(ndimage.gaussian_filter(grey(image), 1.0))
+        turn = 2 * np.pi if self.signed else np.pi
+        place = np.arctan2(down, right) % turn * (self.orientations / turn)
+        low, size = place.astype(int), np.hypot(down, right)
+        share = place - low  # of the next direction
+        return self._counted(
+            np.stack([low, low + 1]) % self.orientations, np.stack([size * (1 - share), size * share])
+        )
 
 
 @parameters
@@ -327,23 +301,14 @@ class LocalBinaryPatterns(ImageTransformer):
 
     radius: int = 1
     grid: int = 4
-    N_PATTERNS: ClassVar[int] = 59
 
-    @property
-    def n_columns(self) -> int:
-        """Patterns in all cells."""
-        return self.grid**2 * self.N_PATTERNS
+    _n_bins = 59  # type: ignore[assignment]
 
-    def _descriptor(self) -> Describe:
-        return partial(_lbp, radius=self.radius, grid=self.grid)
+    def _row(self, image: NDArray) -> NDArray:
+        from skimage.feature import local_binary_pattern
 
-
-def _colors(image: NDArray, space: str, bins: tuple[int, ...], grid: int) -> NDArray:
-    from skimage.color import rgb2hsv
-
-    values = rgb2hsv(image) if space == "hsv" else image
-    levels = [np.minimum((values[..., k] * n).astype(int), n - 1) for k, n in enumerate(bins)]
-    return _histograms(_cells(image.shape, grid), np.ravel_multi_index(levels, bins), grid**2, int(np.prod(bins)))
+        light = np.rint(255 * grey(image)).astype(np.uint8)
+        return self._counted(local_binary_pattern(light, 8, self.radius, "nri_uniform").astype(int))
 
 
 @parameters
@@ -370,17 +335,19 @@ class ColorHistogram(ImageTransformer):
 
     space: str = "hsv"
     bins: tuple[int, int, int] = (16, 4, 4)
-    grid: int = 1
 
     @property
-    def n_columns(self) -> int:
-        """Colours in all cells."""
-        return self.grid**2 * int(np.prod(self.bins))
+    def _n_bins(self) -> int:
+        return int(np.prod(self.bins))
 
-    def _descriptor(self) -> Describe:
+    def _row(self, image: NDArray) -> NDArray:
+        from skimage.color import rgb2hsv
+
         if self.space not in ("hsv", "rgb"):
             raise ValueError(f"space={self.space!r} is neither 'hsv' nor 'rgb'")
-        return partial(_colors, space=self.space, bins=tuple(self.bins), grid=self.grid)
+        values = rgb2hsv(image) if self.space == "hsv" else image
+        levels = [np.minimum((values[..., k] * n).astype(int), n - 1) for k, n in enumerate(self.bins)]
+        return self._counted(np.ravel_multi_index(levels, self.bins))
 
 
 GIST_SIDE, GIST_MARGIN = 128, 32
@@ -400,18 +367,6 @@ def _gabor_filters(scales: int, orientations: int) -> NDArray:
             padded = np.pad(kernel, [(0, side - length) for length in kernel.shape])
             filters.append(fft.fft2(np.roll(padded, middle, axis=(0, 1))).astype(np.complex64))
     return np.array(filters)
-
-
-def _gabor(image: NDArray, scales: int, orientations: int, grid: int) -> NDArray:
-    from skimage.transform import resize
-
-    light = resize(grey(image), (GIST_SIDE, GIST_SIDE), anti_aliasing=True).astype(np.float32)
-    spectrum = fft.fft2(np.pad(light, GIST_MARGIN, mode="symmetric"))
-    inside = slice(GIST_MARGIN, GIST_MARGIN + GIST_SIDE)
-    energies = abs(fft.ifft2(spectrum * _gabor_filters(scales, orientations)))[:, inside, inside]
-    bands = np.broadcast_to(np.arange(len(energies))[:, None, None], energies.shape)
-    pooled = _histograms(_cells((GIST_SIDE, GIST_SIDE), grid), bands, grid**2, len(energies), energies)
-    return pooled / max(float(np.linalg.norm(pooled)), 1e-6)
 
 
 @parameters
@@ -442,9 +397,16 @@ class GaborEnergies(ImageTransformer):
     grid: int = 4
 
     @property
-    def n_columns(self) -> int:
-        """Filters in all cells."""
-        return self.grid**2 * self.scales * self.orientations
+    def _n_bins(self) -> int:
+        return self.scales * self.orientations
 
-    def _descriptor(self) -> Describe:
-        return partial(_gabor, scales=self.scales, orientations=self.orientations, grid=self.grid)
+    def _row(self, image: NDArray) -> NDArray:
+        from skimage.transform import resize
+
+        light = resize(grey(image), (GIST_SIDE, GIST_SIDE), anti_aliasing=True).astype(np.float32)
+        spectrum = fft.fft2(np.pad(light, GIST_MARGIN, mode="symmetric"))
+        inside = slice(GIST_MARGIN, GIST_MARGIN + GIST_SIDE)
+        energies = abs(fft.ifft2(spectrum * _gabor_filters(self.scales, self.orientations)))[:, inside, inside]
+        bands = np.broadcast_to(np.arange(self._n_bins)[:, None, None], energies.shape)
+        pooled = self._counted(bands, energies)
+        return pooled / max(float(np.linalg.norm(pooled)), 1e-6)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ class ImageSet:
     name: str
     paths: NDArray  # (n,): text
     y: NDArray | None  # (n,): classes; (n, L): 0 or 1 for each label; None where nothing is known
-    labels: list[str] = field(default_factory=list)  # of a table of labels
-    left_out: list[str] = field(default_factory=list)  # which files are not used, and why
+    labels: list[str]  # of a table of labels
+    left_out: list[str]  # which files are not used, and why
 
     def describe(self) -> str:
         """One line for people: images, classes or labels."""
@@ -65,11 +66,13 @@ def read_images(source: str | os.PathLike[str], target: str | None = None, *, la
         raise DataError(f"{source} holds no files{' in sub-folders, one for each class' * labelled}")
     errors = joblib.Parallel(n_jobs=-1, prefer="threads")(joblib.delayed(_error)(file) for file in paths)
     good = np.array([error is None for error in errors])
-    left_out += [error for error in errors if error is not None]
+    left_out += filter(None, errors)
     if not good.any():
         raise DataError(f"{source} holds no images that can be read: {left_out[0]}")
-    y = None if y is None else y[good]
-    if labelled and y is not None and y.ndim == 1 and len(np.unique(y)) < 2:
+    if y is not None:
+        left_out += [f"class {name!r} has no images" for name in np.setdiff1d(y, y[good]).tolist() if not names]
+        y = y[good]
+    if labelled and not names and len(np.unique(y)) < 2:
         raise DataError(f"{source} holds images of one class, {str(y[0])!r}: at least two are needed")
     return ImageSet(path.name or str(path), np.array(paths, dtype=str)[good], y, names, left_out)
 
@@ -90,14 +93,10 @@ def _in_folders(folder: Path, labelled: bool, left_out: list[str]) -> tuple[list
     loose = [str(entry) for entry in entries if entry.is_file()]
     if not classes and not labelled:
         return loose, None
+    files = {one.name: [str(file) for file in sorted(one.rglob("[!.]*")) if file.is_file()] for one in classes}
     left_out += [f"{file} is in no class's sub-folder" for file in loose]
-    found = [
-        (str(file), one.name)
-        for one in classes
-        for file in sorted(one.rglob("*"))
-        if file.is_file() and not file.name.startswith(".")
-    ]
-    return [file for file, _ in found], np.array([name for _, name in found], dtype=str)
+    left_out += [f"{folder / name}: no files" for name, found in files.items() if not found]
+    return [*chain(*files.values())], np.repeat(list(files), [len(found) for found in files.values()])
 
 
 def _listed(table: Table, folder: Path, target: str | None, labelled: bool) -> tuple[list[str], Any, list[str]]:
@@ -114,21 +113,21 @@ def _listed(table: Table, folder: Path, target: str | None, labelled: bool) -> t
             f"{table.source} has no column {target!r} for the target; {near_matches(target, list(others))}"
         )
     target = target or next((name for name in others if name.lower() in USUAL_TARGETS), None)
-    if target is not None:
-        values = [str(value).strip() for value in others[target]]
-        if any(SEVERAL in value for value in values):
-            parts = [{part.strip() for part in value.split(SEVERAL) if part.strip()} for value in values]
-            names = sorted(set().union(*parts))
-            return paths, np.array([[name in part for name in names] for part in parts], dtype=int), names
-        if labelled and "" in values:
+    if target is None:
+        flags = {name: block for name, block in others.items() if _is_flags(block)}
+        if not flags and labelled:
             raise DataError(
-                f"{table.source}: {values.count('')} rows have no {target!r}, first row {values.index('')}"
+                f"{table.source} has no column of labels: name one with --target, or give columns of 0 and 1"
             )
-        return paths, np.array(values), []
-    flags = {name: block for name, block in others.items() if _is_flags(block)}
-    if not flags and labelled:
-        raise DataError(f"{table.source} has no column of labels: name one with --target, or give columns of 0 and 1")
-    return paths, np.column_stack(list(flags.values())).astype(int) if flags else None, list(flags)
+        return paths, np.column_stack(list(flags.values())).astype(int) if flags else None, list(flags)
+    values = [str(value).strip() for value in others[target]]
+    if any(SEVERAL in value for value in values):
+        parts = [{part.strip() for part in value.split(SEVERAL)} for value in values]
+        names = sorted(set().union(*parts) - {""})
+        return paths, np.array([[name in part for name in names] for part in parts], dtype=int), names
+    if labelled and "" in values:
+        raise DataError(f"{table.source}: {values.count('')} rows have no {target!r}, first row {values.index('')}")
+    return paths, np.array(values), []
 
 
 def _is_flags(block: NDArray) -> bool:
