@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multikernel.images.families import FAMILIES
 from multikernel_experiments import archives as a
 
 Levels = Mapping[str, Sequence[int]]
 
 CALTECH = "caltech102_views.npz"
 # descriptors with the levels of their grids, and those whose levels are averaged to one more kernel: 39 with gist
-CALTECH_LEVELS: Levels = {
-    "sift": (1, 2, 4), "siftedge": (1, 2), "csift": (1, 2, 4), "ssim": (1, 2, 4), "phog180": (1, 2, 4, 8),
-    "phog360": (1, 2, 4, 8), "lbp1": (1, 2, 4), "lbp3": (1, 2, 4), "tex": (1, 2), "hsv": (1, 2), "colhist": (1, 2),
-}  # fmt: skip
-CALTECH_PYRAMIDS = ("sift", "csift", "ssim", "phog180", "phog360", "lbp1", "lbp3")
+CALTECH_LEVELS, VOC_LEVELS = (
+    {name: cue.levels for name, cue in FAMILIES[family].items() if cue.levels} for family in ("caltech39", "voc16")
+)
+CALTECH_PYRAMIDS = [name for name, cue in FAMILIES["caltech39"].items() if cue.pyramid]
 
 
 def kernels_of(

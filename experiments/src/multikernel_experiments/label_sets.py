@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel_experiments import archives as a
-from multikernel_experiments.images import CALTECH, caltech39, caltech_split, kernels_of
+from multikernel_experiments.images import CALTECH, VOC_LEVELS, caltech39, caltech_split, kernels_of
 from multikernel_experiments.labels import signs_of_classes
 from multikernel_experiments.protocol import Task
-from multikernel_experiments.sets import VOC, VOC_LEVELS
+from multikernel_experiments.sets import VOC
 
 YEAST = "yeast_ml.npz"
 

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from multikernel.compare.tuning import accuracy, inner_folds
 from multikernel_experiments import archives as a
 from multikernel_experiments.fitting import average_precision
-from multikernel_experiments.images import CALTECH, kernels_of
+from multikernel_experiments.images import CALTECH, VOC_LEVELS, kernels_of
 from multikernel_experiments.protocol import Task
 
 VOC = "voc07_views.npz"
-VOC_LEVELS = {"sift": (1, 2), "siftedge": (1,), "csift": (1, 2), "ssim": (1, 2), "phog360": (2, 4), "lbp1": (1, 2)}
-VOC_LEVELS |= {"tex": (1,), "hsv": (1,), "colhist": (1, 2)}
 CALTECH_ONE_LEVEL = {
     "sift": (2,), "siftedge": (1,), "csift": (2,), "ssim": (2,), "phog180": (4,), "phog360": (4,), "lbp1": (2,),
     "lbp3": (2,), "tex": (1,), "hsv": (1,), "colhist": (1,),

@@ -26,7 +26,6 @@ from multikernel.kernels.base import parameters
 BATCH, FEW = 16, 4  # images that a process is given at once; batches that one process does alone
 WORD_IMAGES, PER_IMAGE = 400, 200  # images that words are learnt from, and descriptors of each, at most
 LOGGER = logging.getLogger("multikernel.images")
-Describe = Callable[[NDArray], NDArray]
 
 
 def _describe(

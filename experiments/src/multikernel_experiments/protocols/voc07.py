@@ -12,10 +12,10 @@ from multikernel_experiments.findings.norms import ahead_with_every_norm, learnt
 from multikernel_experiments.findings.score_figures import weight_panels
 from multikernel_experiments.findings.verdicts import Claim, verdicts_on
 from multikernel_experiments.fitting import average_precision
-from multikernel_experiments.images import kernels_of
+from multikernel_experiments.images import VOC_LEVELS, kernels_of
 from multikernel_experiments.protocol import Entry, Protocol, Task
 from multikernel_experiments.protocols.flower17 import FISHER_NORMS, REGS
-from multikernel_experiments.sets import VOC, VOC_LEVELS
+from multikernel_experiments.sets import VOC
 
 C = (0.25, 1.0, 4.0, 16.0, 64.0)  # every second of [YMBCK10, sect. 4.1], to save time, as are the norms of the SVM
 SVM_NORMS = (1.0, 1.25, 2.0, math.inf)
