@@ -256,7 +256,7 @@ class PHOG(ImageTransformer):
     >>> from multikernel.images import PHOG
     >>> ramp = np.tile(np.linspace(0, 1, 32), (32, 1))  # lighter to the right
     >>> PHOG(orientations=4, grid=1).transform([ramp])[0].round()
-    array([31.,  0.,  0.,  0.], dtype=float32)
+    array([32.,  0.,  0.,  0.], dtype=float32)
     """
 
     orientations: int = 40
