@@ -41,23 +41,12 @@ def join_views(
         A pandas frame with columns such as ``rna:TP53`` if all tables name their columns; polars frames do with
         ``id``. Sparse if any view is and no sample is missing.
     columns : dict of name to slice
-        To be used as ``columns=`` of kernels, or as ``views`` of
-        :func:`~multikernel.kernels.kernel_grid`.
+        To be used as ``columns=`` of kernels, or as ``views`` of :func:`~multikernel.kernels.kernel_grid`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from multikernel.kernels import kernel_grid
-    >>> from multikernel.kernels.views import join_views
-    >>> X, columns = join_views({"rna": np.zeros((5, 3)), "protein": np.ones((5, 2))})
-    >>> X.shape, columns
-    ((5, 5), {'rna': slice(0, 3, None), 'protein': slice(3, 5, None)})
-    >>> [kernel.label for kernel in kernel_grid(columns, ["rbf"], ["mean"])]
-    ['rbf(mean) on rna', 'rbf(mean) on protein']
-
-    Patients who lack a table:
-
     >>> import pandas as pd
+    >>> from multikernel.kernels import join_views, kernel_grid
     >>> rna = pd.DataFrame({"TP53": [1.0, 2.0], "MYC": [3.0, 4.0]}, index=["p1", "p2"])
     >>> clinic = pd.DataFrame({"age": [50.0, 60.0]}, index=["p2", "p3"])
     >>> X, columns = join_views({"rna": rna, "clinic": clinic})
@@ -66,6 +55,8 @@ def join_views(
     p1       1.0      3.0         NaN
     p2       2.0      4.0        50.0
     p3       NaN      NaN        60.0
+    >>> [kernel.label for kernel in kernel_grid(columns, ["rbf"], ["mean"])]
+    ['rbf(mean) on rna', 'rbf(mean) on clinic']
     """
     if how not in ("outer", "inner"):
         raise ValueError(f"how={how!r} is not known: use 'outer' or 'inner'.")
