@@ -1,5 +1,6 @@
 """Fitted objects as JSON and arrays, and back: no code is stored, and none is run when reading."""
 
+import functools
 import importlib
 import inspect
 import math
@@ -13,26 +14,20 @@ from sklearn.base import BaseEstimator
 
 from multikernel.io.files import DataError
 
-# classes that fitted estimators may hold, besides registered estimators and the library's kernels
-PARTS = (
-    "multikernel.estimators.one_class:MKLOneClass",
-    "multikernel.estimators.regression:MKLRegressor",
-    "multikernel.estimators.svrg:SVRGMKLRegressor",
-    "multikernel.problems.gmkl:ProductOfKernels",
-    "multikernel.problems.gmkl:SumOfKernels",
-    "multikernel.images.transformers:ColorHistogram",
-    "multikernel.images.transformers:GaborEnergies",
-    "multikernel.images.transformers:LocalBinaryPatterns",
-    "multikernel.images.transformers:PHOG",
-    "multikernel.images.transformers:VisualWords",
-    "multikernel.kernels.family:KernelFamily",
-    "multikernel.gram.normalization:Normalization",
-    "multikernel.problems.regularizers:Entropy",
-    "multikernel.problems.regularizers:L1",
-    "multikernel.problems.regularizers:SquaredL2",
-)
+# classes that fitted estimators may hold, by module, besides registered estimators and the library's kernels
+PARTS = {
+    "estimators": ("MKLOneClass", "MKLRegressor", "SVRGMKLRegressor"),
+    "gram.normalization": ("Normalization",),
+    "images.transformers": ("ColorHistogram", "GaborEnergies", "LocalBinaryPatterns", "PHOG", "VisualWords"),
+    "kernels.family": ("KernelFamily",),
+    "problems.gmkl": ("ProductOfKernels", "SumOfKernels"),
+    "problems.regularizers": ("Entropy", "L1", "SquaredL2"),
+}
 # parts of scikit-learn whose estimators are arrays and plain values, and may stand before a model in a pipeline
-SCIKIT_LEARN = ("compose", "decomposition", "feature_selection", "impute", "pipeline", "preprocessing")
+SCIKIT_LEARN = [
+    f"sklearn.{part}"
+    for part in ("compose", "decomposition", "feature_selection", "impute", "pipeline", "preprocessing")
+]
 
 
 class ModelFileError(DataError):
@@ -46,33 +41,33 @@ def storable_classes(trusted: Iterable[type] = ()) -> dict[str, type]:
     from multikernel.estimators.registry import available
     from multikernel.kernels import Kernel
 
-    classes: dict[str, type] = {method.estimator.__name__: method.estimator for method in available().values()}
-    own = (kernel for kernel in _subclasses(Kernel) if kernel.__module__.startswith("multikernel."))
-    classes.update({kernel.__name__: kernel for kernel in own})
-    for module, name in (part.split(":") for part in PARTS):
-        classes[name] = getattr(importlib.import_module(module), name)
+    found = [method.estimator for method in available().values()]
+    found += [kernel for kernel in _subclasses(Kernel) if kernel.__module__.startswith("multikernel.")]
+    for module, names in PARTS.items():
+        found += [getattr(importlib.import_module(f"multikernel.{module}"), name) for name in names]
     # those that FromGaussianProcess wraps: parameters and nothing else
-    wrapped = (kind for kind in vars(gaussian).values() if isinstance(kind, type))
-    classes.update({f"sklearn.{kind.__name__}": kind for kind in wrapped if issubclass(kind, gaussian.Kernel)})
-    classes.update({cls.__name__: cls for cls in trusted})
-    return classes
+    wrapped = {
+        f"sklearn.{name}": kind
+        for name, kind in vars(gaussian).items()
+        if isinstance(kind, type) and issubclass(kind, gaussian.Kernel)
+    }
+    return wrapped | {kind.__name__: kind for kind in (*found, *trusted)}
 
 
 def scikit_learn_name(value: Any) -> str | None:
     """Name in a file of one of scikit-learn's classes or functions, such as ``sklearn.impute.SimpleImputer``."""
-    package, part, *_ = (*str(getattr(value, "__module__", "")).split("."), "")
-    name = f"{package}.{part}.{getattr(value, '__qualname__', '')}"
-    return name if package == "sklearn" and scikit_learn_part(name) is value else None
+    folder = ".".join(str(getattr(value, "__module__", "")).split(".")[:2])
+    name = f"{folder}.{getattr(value, '__qualname__', '')}"
+    return name if scikit_learn_part(name) is value else None
 
 
 def scikit_learn_part(name: str) -> Any:
     """What a name in a file stands for, if it is public in one of the parts of `SCIKIT_LEARN`; else None."""
-    package, _, path = name.partition(".")
-    part, _, name = path.partition(".")
-    if package != "sklearn" or part not in SCIKIT_LEARN:
+    module, _, name = name.rpartition(".")
+    if module not in SCIKIT_LEARN:
         return None
-    module = importlib.import_module(f"sklearn.{part}")
-    return getattr(module, name) if name in module.__all__ else None
+    public = importlib.import_module(module)
+    return getattr(public, name) if name in public.__all__ else None
 
 
 def _subclasses(cls: Any) -> Iterable[type]:
@@ -83,16 +78,12 @@ def _subclasses(cls: Any) -> Iterable[type]:
 
 
 class Encoder:
-    """Turns objects into JSON values, given the classes whose instances may be stored, by name.
-
-    ``arrays`` are those that the JSON refers to by position; ``objects`` is the JSON of each instance, once, however
-    many times it is referred to.
-    """
+    """Turns objects into JSON values, given the classes whose instances may be stored, by name."""
 
     def __init__(self, classes: Mapping[str, type]):
         self._names = {cls: name for name, cls in classes.items()}
-        self.arrays: list[np.ndarray] = []
-        self.objects: list[Any] = []
+        self.arrays: list[np.ndarray] = []  # which the JSON refers to by position
+        self.objects: list[Any] = []  # the JSON of each instance, once, however often it is referred to
         self._known: dict[int, tuple[Any, Any]] = {}  # id: (object, so that the id stays taken; its JSON)
 
     def encode(self, value: Any, where: str) -> Any:
@@ -101,9 +92,9 @@ class Encoder:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"$": "float", "value": repr(value)}
-        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        if type(value) in (list, tuple):
             items = [self.encode(item, f"{where}[{k}]") for k, item in enumerate(value)]
-            return items if isinstance(value, list) else {"$": "tuple", "items": items}
+            return items if type(value) is list else {"$": "tuple", "items": items}
         if type(value) is dict:
             pairs = [[self.encode(k, where), self.encode(v, f"{where}[{k!r}]")] for k, v in value.items()]
             return {"$": "dict", "items": pairs}
@@ -132,7 +123,9 @@ class Encoder:
         elif isinstance(value, np.ndarray):
             encoded = self._array(value)
         elif scipy.sparse.issparse(value):
-            encoded = self._sparse(value)
+            rows, is_matrix = value.tocsr(), isinstance(value, scipy.sparse.spmatrix)
+            parts = [self._array(part) for part in (rows.data, rows.indices, rows.indptr)]
+            encoded = {"$": "sparse", "shape": list(value.shape), "matrix": is_matrix, "parts": parts}
         else:
             encoded = self._instance(value, where)
         self._known[id(value)] = (value, encoded)
@@ -141,17 +134,9 @@ class Encoder:
     def _array(self, value: np.ndarray) -> dict[str, Any]:
         """An array with the order of its axes in memory, on which the last bits of a product may depend."""
         order = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
-        plain = np.asarray(value)
-        self.arrays.append(np.ascontiguousarray(plain.transpose(order)) if plain.ndim else plain)
+        self.arrays.append(np.asarray(value.transpose(order), order="C"))
         encoded: dict[str, Any] = {"$": "array", "array": len(self.arrays) - 1}
         return encoded if order == list(range(value.ndim)) else {**encoded, "axes": order}
-
-    def _sparse(self, value: Any) -> dict[str, Any]:
-        """A sparse matrix in compressed rows, as a matrix or as an array."""
-        rows = value.tocsr()
-        parts = [self._array(part) for part in (rows.data, rows.indices, rows.indptr)]
-        is_matrix = isinstance(value, scipy.sparse.spmatrix)
-        return {"$": "sparse", "shape": list(value.shape), "matrix": is_matrix, "parts": parts}
 
     def _instance(self, value: Any, where: str) -> dict[str, Any]:
         """An instance of a known class by its attributes."""
@@ -196,22 +181,12 @@ def _refusal(value: Any, where: str) -> str:
 
 
 class Decoder:
-    """Rebuilds objects from JSON; the inverse of `Encoder`. No class but the given ones is ever made.
+    """Rebuilds objects from JSON; the inverse of `Encoder`. No class but the given ones is ever made."""
 
-    ``objects`` is the JSON of the shared instances, ``read_array(k)`` gives array number k, and ``written_by`` is the
-    library version of the file, for messages.
-    """
-
-    def __init__(
-        self,
-        classes: Mapping[str, type],
-        objects: list[Any],
-        read_array: Callable[[int], np.ndarray],
-        written_by: str,
-    ):
-        self._classes, self._objects = classes, objects
-        self._read_array, self._written_by = read_array, written_by
-        self._arrays: dict[int, np.ndarray] = {}
+    def __init__(self, classes: Mapping[str, type], manifest: Mapping[str, Any], read_array: Callable[[int], Any]):
+        self._classes, self._objects = classes, manifest["objects"]
+        self._written_by = manifest["versions"]["multikernel"]
+        self._read_array = functools.cache(read_array)
         self.instances: dict[int, Any] = {}  # those made so far, by their position in ``objects``
 
     def decode(self, value: Any) -> Any:
@@ -239,10 +214,7 @@ class Decoder:
         return dtype.type if value["type"] else dtype
 
     def _make_array(self, value: dict[str, Any]) -> np.ndarray:
-        index = int(value["array"])
-        if index not in self._arrays:
-            self._arrays[index] = self._read_array(index)
-        array = self._arrays[index]
+        array = self._read_array(int(value["array"]))
         return array.transpose(np.argsort(value["axes"])) if "axes" in value else array
 
     def _make_scalar(self, value: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from multikernel import __version__
 from multikernel.io.encoding import Decoder, Encoder, ModelFileError, storable_classes
@@ -24,7 +25,7 @@ from multikernel.io.versions import all_versions
 __all__ = ["FORMAT", "ModelFileError", "load", "read_manifest", "save"]
 
 FORMAT = 1  # raised when files of an older library can no longer be read as they are
-MAGIC = "multikernel model"
+MAGIC, ARRAY = "multikernel model", "arrays/{}.npy"
 LARGEST_MANIFEST = 1 << 26  # bytes: in memory they become some 20 times as many
 
 
@@ -54,27 +55,20 @@ def save(
         When the estimator holds what a file cannot, such as a function.
     sklearn.exceptions.NotFittedError
         When it is not fitted.
-
-    See Also
-    --------
-    load : The inverse.
     """
-    from sklearn.utils.validation import check_is_fitted
-
     check_is_fitted(estimator)
     try:
         _check_fitted(estimator)
     except DataError as error:
         raise ModelFileError(f"the model cannot be saved: {error}") from None
     encoder = Encoder(storable_classes(trusted))
-    model = encoder.encode(estimator, type(estimator).__name__)
     manifest = {
         "magic": MAGIC,
         "format": FORMAT,
         "class": type(estimator).__name__,
         "versions": all_versions(),
         "metadata": dict(metadata or {}),
-        "model": model,
+        "model": encoder.encode(estimator, type(estimator).__name__),
         "objects": encoder.objects,
         "arrays": len(encoder.arrays),
     }
@@ -88,7 +82,7 @@ def save(
         # ZipInfo's fixed date makes equal models equal files
         archive.writestr(zipfile.ZipInfo("manifest.json"), text)
         for k, array in enumerate(encoder.arrays):
-            with archive.open(zipfile.ZipInfo(_array_name(k)), "w", force_zip64=True) as entry:
+            with archive.open(zipfile.ZipInfo(ARRAY.format(k)), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
@@ -108,12 +102,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> BaseE
     """
     with _archive(path) as archive:
         manifest = _checked_manifest(archive)
-        decoder = Decoder(
-            storable_classes(trusted),
-            manifest["objects"],
-            lambda k: read_array(archive, _array_name(k)),
-            manifest["versions"]["multikernel"],
-        )
+        decoder = Decoder(storable_classes(trusted), manifest, lambda k: read_array(archive, ARRAY.format(k)))
         model = decoder.decode(manifest["model"])
         if type(model).__name__ != manifest["class"] or not hasattr(model, "predict"):
             raise ModelFileError(f"it holds a {type(model).__name__} instead of a model")
@@ -153,10 +142,6 @@ def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
             f"{path} is not a complete model file ({reason}): it may be truncated or damaged. "
             "Copy it again, or fit the model again"
         ) from None
-
-
-def _array_name(k: int) -> str:
-    return f"arrays/{k}.npy"
 
 
 def _checked_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -119,16 +119,15 @@ def read_dataset(
             return Dataset(name, kernels, y, kernel_names=kernel_names, distances=distances, **known)
     if precomputed:
         raise DataError(f"{table.source}: precomputed kernels come from .npz or .mat files, not from a table")
-    features = _feature_blocks(table, target, len(y), views)
-    places = _places(features)
-    chosen = _views(table, features, list(places), views, drop, target)
-    used = sorted({index for members in chosen.values() for index in members})
+    columns, groups = _columns(_feature_blocks(table, target, len(y), views))
+    chosen = _views(table, list(columns), groups, views, drop, target)
+    used = sorted(set().union(*chosen.values()))
     position = {index: k for k, index in enumerate(used)}
-    columns = list(places)
-    names = [columns[index] for index in used]
+    all_names = list(columns)
+    names = [all_names[index] for index in used]
     return Dataset(
         name,
-        _matrix(table.source, features, names, allow_nan),
+        _matrix(table.source, columns, names, allow_nan),
         y,
         {view: [position[index] for index in members] for view, members in chosen.items()},
         names,
@@ -150,16 +149,15 @@ def read_features(
         All of the file, where labels may be too.
     """
     table = source if isinstance(source, Table) else read_table(source)
-    places = _places(table.blocks)
-    missing = [name for name in names if name not in places]
+    columns, _ = _columns(table.blocks)
+    missing = [name for name in names if name not in columns]
     if missing:
         raise DataError(
             f"{table.source} lacks {len(missing)} of the {len(names)} columns that the model was fitted on, "
-            f"first {missing[0]!r}; {near_matches(missing[0], list(places))}"
+            f"first {missing[0]!r}; {near_matches(missing[0], list(columns))}"
         )
-    blocks = {block: table.blocks[block] for block, _ in (places[name] for name in names)}
-    _check_lengths(table.source, blocks)
-    return _matrix(table.source, blocks, list(names), allow_nan), table
+    _check_lengths(table.source, {name: columns[name] for name in names})
+    return _matrix(table.source, columns, list(names), allow_nan), table
 
 
 def known_labels(
@@ -291,8 +289,7 @@ def _feature_blocks(
     if not fitting and not vectors:
         shapes = ", ".join(f"{name} {block.shape}" for name, block in others.items())
         raise DataError(f"{table.source} has no array of {n_samples} rows to match the target {target!r}: {shapes}")
-    flat = {name: block.reshape(n_samples, -1) for name, block in fitting.items()}
-    return {**flat, **vectors} if views or not flat else flat
+    return {**fitting, **vectors} if views or not fitting else fitting
 
 
 def _check_lengths(source: str, blocks: Mapping[str, np.ndarray]) -> None:
@@ -306,67 +303,61 @@ def _check_lengths(source: str, blocks: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def _places(blocks: Mapping[str, np.ndarray]) -> dict[str, tuple[str, int]]:
-    """Where each column is, block and position, by its name: that of the block, or ``block.0``, ``block.1``…"""
-    places = {}
-    for block, values in blocks.items():
-        width = int(np.prod(values.shape[1:]))
-        names = [block] if values.ndim == 1 else [f"{block}.{k}" for k in range(width)]
-        places.update({name: (block, k) for k, name in enumerate(names)})
-    return places
+def _columns(blocks: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+    """Columns by name, that of their block or ``block.0``, ``block.1``…; and the names of those of wide blocks."""
+    columns: dict[str, np.ndarray] = {}
+    groups: dict[str, list[str]] = {}
+    for name, block in blocks.items():
+        if block.ndim == 1:
+            columns[name] = block
+        else:
+            flat = np.atleast_1d(block).reshape(-1, int(np.prod(block.shape[1:])))
+            own = {f"{name}.{k}": column for k, column in enumerate(flat.T)}
+            columns |= own
+            groups[name] = list(own)
+    return columns, groups
 
 
 def _views(
     table: Table,
-    features: Mapping[str, np.ndarray],
     columns: list[str],
+    groups: Mapping[str, list[str]],
     views: Mapping[str, str] | None,
     drop: str | None,
     target: str,
 ) -> dict[str, list[int]]:
-    """Columns by view, without those dropped."""
+    """Positions of columns by view, without those dropped."""
     position = {name: k for k, name in enumerate(columns)}
-    groups = {
-        name: [position[f"{name}.{k}"] for k in range(block.shape[1])]
-        for name, block in features.items()
-        if block.ndim > 1
-    }
-    dropped = set(select_columns(drop, columns, groups)) if drop else set()
+    blocks = {block: [position[name] for name in own] for block, own in groups.items()}
+    dropped = set(select_columns(drop, columns, blocks)) if drop else set()
     if views:
         for name, selector in views.items():
             if target in selector.split(","):
                 raise DataError(f"view {name!r}: {target!r} is the target and cannot be a feature")
-        chosen = {name: select_columns(selector, columns, groups) for name, selector in views.items()}
+        chosen = {name: select_columns(selector, columns, blocks) for name, selector in views.items()}
     elif table.views:  # one view per file
-        of_files = {
-            view: [i for name in members for i in groups.get(name, [position[name]] if name in position else [])]
-            for view, members in table.views.items()
-        }
-        chosen = {view: members for view, members in of_files.items() if members}  # one may hold the target alone
+        of_block = {**{name: [k] for name, k in position.items()}, **blocks}
+        chosen = {view: [k for name in own for k in of_block.get(name, [])] for view, own in table.views.items()}
+        chosen = {view: own for view, own in chosen.items() if own}  # one may hold the target alone
     else:
-        chosen = dict(groups) if groups else {"all": list(range(len(columns)))}
-    kept = {name: [i for i in members if i not in dropped] for name, members in chosen.items()}
-    empty = [name for name, members in kept.items() if not members]
-    if empty:
-        raise DataError(f"{table.source}: no column is left in view {empty[0]!r}")
+        chosen = blocks or {"all": list(range(len(columns)))}
+    kept = {name: [k for k in own if k not in dropped] for name, own in chosen.items()}
+    for name, own in kept.items():
+        if not own:
+            raise DataError(f"{table.source}: no column is left in view {name!r}")
     return kept
 
 
-def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str], allow_nan: bool) -> np.ndarray:
+def _matrix(source: str, columns: Mapping[str, np.ndarray], names: list[str], allow_nan: bool) -> np.ndarray:
     """The columns ``names`` as numbers, finite or, if allowed, NaN; float32 stays float32."""
-    places = _places(blocks)
-    wanted: dict[str, list[tuple[int, int]]] = {}
-    for k, name in enumerate(names):
-        block, column = places[name]
-        wanted.setdefault(block, []).append((column, k))
-    n_samples = len(next(iter(blocks.values())))
-    single = all(blocks[block].dtype in (np.float32, np.float16) for block in wanted)
-    X = np.empty((n_samples, len(names)), np.float32 if single else np.float64)
-    for block, pairs in wanted.items():
-        if blocks[block].dtype.kind not in "biuf":
-            _refuse_text(source, block, blocks[block])
-        inside, outside = (list(side) for side in zip(*pairs))
-        X[:, outside] = blocks[block].reshape(n_samples, -1)[:, inside]
+    wanted = [columns[name] for name in names]
+    for name, column in zip(names, wanted):
+        if column.dtype.kind not in "biuf":
+            _refuse_text(source, name, column)
+    single = all(column.dtype in (np.float32, np.float16) for column in wanted)
+    X = np.empty((len(wanted[0]), len(wanted)), np.float32 if single else np.float64)
+    for k, column in enumerate(wanted):
+        X[:, k] = column
     finite = ~np.isinf(X) if allow_nan else np.isfinite(X)
     if not finite.all():
         row, worst = np.argwhere(~finite)[0]
@@ -378,9 +369,9 @@ def _matrix(source: str, blocks: Mapping[str, np.ndarray], names: list[str], all
     return X
 
 
-def _refuse_text(source: str, name: str, block: np.ndarray) -> None:
+def _refuse_text(source: str, name: str, column: np.ndarray) -> None:
     """Say where a column that should hold numbers does not."""
-    for row, value in enumerate(block.ravel()):
+    for row, value in enumerate(column):
         try:
             float(value)
         except ValueError:
