@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from multikernel import SVRGMKLRegressor
-from multikernel.cli.parser import UsageError, known_names
+from multikernel.cli.parser import UsageError, known_names, refuse
 from multikernel.cli.progress import ProgressBar
 from multikernel.cli.task import FAMILIES, CommandTask, begin, check_outputs, say, say_left_out
 from multikernel.compare import Comparison, compare
@@ -33,6 +33,7 @@ from multikernel.compare.trial import interruption, relative_gap
 from multikernel.compare.tuning import METRICS, Choice, candidates, choose, configured, inner_folds, n_fits, r_squared
 from multikernel.estimators.registry import Method, available
 from multikernel.gram import DenseStack, gram_stack, precomputed_stack
+from multikernel.inspection.displays import last_step
 from multikernel.inspection.results import kernel_table
 from multikernel.inspection.stability import weight_shares
 from multikernel.io.files import DataError, write_text
@@ -53,6 +54,7 @@ def run_compare(options: argparse.Namespace) -> int:
     task = begin(options)
     how, shared = task.preparation, ("inner_cv", "scoring", "class_weight", "max_time", "memory", "psd", "missing")
     splits = None if task.data is None else task.data.splits
+    name, _, description = task.summary.partition(": ")
     test_size = options.test_size
     if options.cv is None and test_size is None and len(task.y) > 1000:  # cross-validation of so many is slow
         test_size = 0.3
@@ -64,7 +66,7 @@ def run_compare(options: argparse.Namespace) -> int:
             methods=methods,
             cv=splits or options.cv or 5,
             test_size=test_size,
-            grid=task.grid,
+            grid={"C": options.C} if options.C else None,
             single_kernels=not options.no_single,
             importance=not options.no_importance,
             kernel_names=task.kernel_names,
@@ -74,8 +76,8 @@ def run_compare(options: argparse.Namespace) -> int:
             normalize=how.normalize,
             progress=progress,
             **{name: getattr(options, name) for name in shared},
-            data=task.name,
-            description=task.description,
+            data=name,
+            description=description,
             command=shlex.join(["multikernel", *options.command_line]),
         )
     return _finish(comparison, options, Pictures(task.X, task.y) if task.images else None)
@@ -100,12 +102,9 @@ def _finish(comparison: Comparison, options: argparse.Namespace, pictures: Pictu
         print(f"multikernel: interrupted; {kept}", file=sys.stderr)
         return 130
     if not anything:
-        print(
-            "multikernel: error: no method could be fitted, for the reasons above; no report was written",
-            file=sys.stderr,
-        )
-        return 1
-    return 0
+        reason = "no method could be fitted, for the reasons above; no report was written"
+        print(f"multikernel: error: {reason}", file=sys.stderr)
+    return 0 if anything else 1
 
 
 def run_fit(options: argparse.Namespace) -> int:
@@ -113,7 +112,13 @@ def run_fit(options: argparse.Namespace) -> int:
     if not (options.data or options.images):
         raise UsageError("there is nothing to learn from: give --data FILE or --images FOLDER")
     method = _method(options)
-    task, cues = _described(begin(options), options)
+    task, cues = begin(options), None
+    if task.images:  # descriptors take their place
+        cues = make_scaler(task.preparation.scale)
+        with ProgressBar(options.quiet, "describing images"):
+            X = cues.fit_transform(task.X)
+        cues.set_params(**{f"{name}__memory": None for name, _ in cues.transformer_list})  # this machine's folder
+        task = replace(task, X=X, preparation=replace(task.preparation, scale=None))
     how = task.preparation
     with interruption() as check:
         choice = _tuned(method, task, options)
@@ -123,13 +128,8 @@ def run_fit(options: argparse.Namespace) -> int:
             percent = f"{options.scoring.replace('_', ' ')} {100 * choice.score:.1f} %"
             score = f"R² {choice.score:.3f}" if options.regression else percent
             say(options, f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
-        given = {
-            "psd": how.psd,
-            "missing": how.missing,
-            "memory": how.memory,
-            "normalize": how.normalize,
-            "probability": options.proba or None,
-        }
+        given = {name: getattr(how, name) for name in ("psd", "missing", "memory", "normalize")}
+        given["probability"] = options.proba or None
         fixed = {name: value for name, value in given.items() if value is not None}
         model: Any = method.make(how.kernels, **fixed, **choice.parameters)
         scaler = make_scaler(how.scale)
@@ -149,25 +149,11 @@ def run_fit(options: argparse.Namespace) -> int:
     return 0
 
 
-def _described(task: CommandTask, options: argparse.Namespace) -> tuple[CommandTask, Any]:
-    """The task on descriptors in place of images, and their transformer, fitted; else as it is, and None."""
-    if not task.images:
-        return task, None
-    cues = make_scaler(task.preparation.scale)
-    with ProgressBar(options.quiet, "describing images"):
-        X = cues.fit_transform(task.X)
-    cues.set_params(**{f"{name}__memory": None for name, _ in cues.transformer_list})  # the folder is this machine's
-    return replace(task, X=X, preparation=replace(task.preparation, scale=None)), cues
-
-
 def _method(options: argparse.Namespace) -> Method:
     """The method to fit, with what the options say about it."""
     if options.regression:
-        for option in ("method", "scoring", "class_weight", "proba"):
-            if option in getattr(options, "given", ()):
-                raise UsageError(
-                    f"--{option.replace('_', '-')} is for classification: leave it out with --regression"
-                )
+        only = ("method", "scoring", "class_weight", "proba")
+        refuse(options, only, "is for classification: leave it out with --regression")
         grid = {"C": (0.1, 1.0, 10.0, 100.0)}
         method = Method("svrg-regression", "SVRG-MKL regression", SVRGMKLRegressor, grid=grid)
         return configured(method, max_time=options.max_time)
@@ -180,7 +166,7 @@ def _method(options: argparse.Namespace) -> Method:
 
 def _tuned(method: Method, task: CommandTask, options: argparse.Namespace) -> Choice:
     """Parameters chosen by validation on folds of all samples."""
-    tried = candidates(method, task.grid)
+    tried = candidates(method, {"C": options.C} if options.C else None)
     if len(tried) == 1:
         return Choice(tried[0])
     folds = inner_folds(task.y, options.inner_cv, options.seed, regression=options.regression)
@@ -193,8 +179,8 @@ def _tuned(method: Method, task: CommandTask, options: argparse.Namespace) -> Ch
 
 def _metadata(method: Method, task: CommandTask, options: argparse.Namespace) -> dict[str, Any]:
     """What the model file says beside the model, for people and for ``predict``."""
-    common = {"method": method.name, "data": task.name, "n_samples": len(task.y), "regression": options.regression}
-    data = task.data
+    name, data = task.summary.partition(": ")[0], task.data
+    common = {"method": method.name, "data": name, "n_samples": len(task.y), "regression": options.regression}
     if data is None:
         return {**common, "images": True, "labels": task.classes}
     return {
@@ -219,7 +205,8 @@ def run_predict(options: argparse.Namespace) -> int:
     X, ids, known = (_new_images if wanted == "images" else _new_rows)(options, model, metadata)
     with ProgressBar(options.quiet, "predicting"):
         labels = model.predict(X)
-    text = _csv({**ids, **_predictions(labels, metadata), **_extra_columns(model, X, options)})
+    predicted = {"prediction": labels} if labels.ndim == 1 else dict(zip(metadata["labels"], labels.T))
+    text = _csv({**ids, **predicted, **_extra_columns(model, X, options)})
     if options.output:
         write_text(options.output, text)
         say(options, f"predictions of {len(labels)} samples: {options.output}")
@@ -232,9 +219,18 @@ def run_predict(options: argparse.Namespace) -> int:
 
 def _new_rows(options: argparse.Namespace, model: Any, metadata: dict[str, Any]) -> tuple[Any, dict[Any, Any], Any]:
     """New samples in files, columns that name them, and rows and labels of those with a known one."""
-    table = _read_new(options, metadata, outer=steps_of_model(model)[-1].missing == "mask")
-    X = _new_samples(model, metadata, table)
-    ids = {options.id or metadata.get("id"): table.ids} if table.ids else {}
+    files = metadata.get("files") or []
+    if len(options.data) != max(len(files), 1):
+        named = f"{len(files)} files ({', '.join(files)})" if files else "one file"
+        raise DataError(
+            f"the model was fitted on {named}, but --data gives {len(options.data)}: pass as many files, in "
+            "the same order"
+        )
+    id_column, outer = options.id or metadata.get("id"), last_step(model).missing == "mask"
+    needs_id = bool(files or options.id)
+    table = read_tables(options.data, id_column, names=files or None, needs_id=needs_id, outer=outer)
+    X = _new_samples(last_step(model), metadata, table)
+    ids = {id_column: table.ids} if table.ids else {}
     target, regression = metadata.get("target"), bool(metadata.get("regression"))
     return X, ids, known_labels(table, target, X.shape[0], regression=regression) if target else None
 
@@ -243,20 +239,10 @@ def _new_images(options: argparse.Namespace, model: Any, metadata: dict[str, Any
     """New images, their paths, and rows and classes of those with a known one."""
     found = read_images(options.images, labelled=False)
     say_left_out(options, found.left_out)
-    known = model.classes_.astype(str) if metadata.get("labels") is None else None
-    if known is None or found.y is None or not np.isin(found.y, known).all():
-        return found.paths, {"path": found.paths}, None
-    return found.paths, {"path": found.paths}, (np.arange(len(found.y)), found.y)
-
-
-def _predictions(labels: np.ndarray, metadata: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Columns of predictions: one, or one for each label of a table."""
-    return {"prediction": labels} if labels.ndim == 1 else dict(zip(metadata["labels"], labels.T))
-
-
-def steps_of_model(model: Any) -> list[Any]:
-    """Transformers of a pipeline, and the estimator at its end; the estimator alone if it is one."""
-    return [step for _, step in getattr(model, "steps", [])] or [model]
+    known = None
+    if metadata.get("labels") is None and found.y is not None and np.isin(found.y, model.classes_.astype(str)).all():
+        known = (np.arange(len(found.y)), found.y)
+    return found.paths, {"path": found.paths}, known
 
 
 def _success(predicted: np.ndarray, y: np.ndarray, regression: bool) -> str:
@@ -268,22 +254,9 @@ def _success(predicted: np.ndarray, y: np.ndarray, regression: bool) -> str:
     return f"accuracy {100 * right / y.size:.1f} % ({right} of {y.size} {'samples' if y.ndim == 1 else 'labels'})"
 
 
-def _read_new(options: argparse.Namespace, metadata: dict[str, Any], outer: bool) -> Table:
-    """The files of new samples, joined as those of the training samples were."""
-    files = metadata.get("files") or []
-    if len(options.data) != max(len(files), 1):
-        named = f"{len(files)} files ({', '.join(files)})" if files else "one file"
-        raise DataError(
-            f"the model was fitted on {named}, but --data gives {len(options.data)}: pass as many files, in "
-            "the same order"
-        )
-    id_column, needs_id = options.id or metadata.get("id"), bool(files or options.id)
-    return read_tables(options.data, id_column, names=files or None, needs_id=needs_id, outer=outer)
-
-
-def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
-    """What the model needs of a table."""
-    estimator = steps_of_model(model)[-1]
+def _new_samples(estimator: Any, metadata: dict[str, Any], table: Table) -> Any:
+    """What the estimator needs of a table: columns, or kernels between new and training samples."""
+    masks = estimator.missing == "mask"
     if not get_tags(estimator).input_tags.pairwise:
         names = metadata.get("columns") or list(getattr(estimator, "feature_names_in_", ()))
         if not names:
@@ -291,25 +264,18 @@ def _new_samples(model: Any, metadata: dict[str, Any], table: Table) -> Any:
                 "the model does not know the names of its columns: fit it with multikernel fit or on a data frame, "
                 'or save it with metadata={"columns": [...]}'
             )
-        return read_features(table, list(map(str, names)), estimator.missing == "mask")[0]
-    n_samples = metadata.get("n_samples") or getattr(estimator, "n_features_in_", None)
-    if n_samples is None:
-        raise DataError("the model does not say how many samples it was trained on: create it with multikernel fit")
-    n_matrices = metadata.get("n_matrices") or len(estimator.kernel_names_)
-    kernels = read_test_kernels(table, n_matrices, int(n_samples), estimator.missing == "mask")
-    return _with_self_similarity(kernels, table, estimator) if isinstance(estimator.kernels, str) else kernels
-
-
-def _with_self_similarity(kernels: np.ndarray, table: Table, model: Any) -> Any:
-    """Kernels of shape (m, n, F) between new and training samples, with k(x, x) of the new ones if it is known."""
+        return read_features(table, list(map(str, names)), masks)[0]
+    n_samples = int(metadata.get("n_samples") or estimator.n_features_in_)
+    kernels = read_test_kernels(table, metadata.get("n_matrices") or len(estimator.kernel_names_), n_samples, masks)
+    if not isinstance(estimator.kernels, str):  # of distances
+        return kernels
     n_new, _, n_kernels = kernels.shape
     similarity = self_similarities(table, n_kernels, n_new)
     if similarity is not None:
         array = np.ascontiguousarray(np.moveaxis(kernels, -1, 0))
-        return DenseStack(array, list(model.kernel_names_), symmetric=False, self_similarity=similarity)
-    steps = model.normalize
-    chains = steps.values() if isinstance(steps, Mapping) else [steps]
-    if any("cosine" in (chain or ()) for chain in chains):
+        return DenseStack(array, list(estimator.kernel_names_), symmetric=False, self_similarity=similarity)
+    steps = estimator.normalize
+    if any("cosine" in (chain or ()) for chain in (steps.values() if isinstance(steps, Mapping) else [steps])):
         raise DataError(
             f"{table.source}: the model uses cosine normalisation and needs k(x, x) for the new samples. Add an "
             f"array self_similarity of shape ({n_kernels}, {n_new}), or fit with another step, such as trace"
@@ -327,7 +293,7 @@ def _extra_columns(model: Any, X: Any, options: argparse.Namespace) -> dict[str,
         if not asked:
             continue
         if not hasattr(model, function):
-            kind = type(steps_of_model(model)[-1]).__name__
+            kind = type(last_step(model)).__name__
             regressor = not hasattr(model, "classes_")
             advice = "it predicts numbers" if regressor else "fit with --proba for probabilities"
             raise DataError(f"the model ({kind}) has no {function}: {advice}")
@@ -371,12 +337,9 @@ def _kernels_in_numbers(path: str) -> dict[str, Any]:
     """Numbers that describe each precomputed kernel of an archive, if it holds any."""
     try:
         data = read_dataset([path])
-        stack = gram_stack(data.X, psd="ignore") if data.is_precomputed else None
-    except (DataError, ValueError):  # features without labels, say, or kernels between other samples
+        table = kernel_metrics(gram_stack(data.X, psd="ignore"), data.y) if data.is_precomputed else {}
+    except ValueError:  # features without labels, say, or kernels between other samples
         return {}
-    if stack is None:
-        return {}
-    table = kernel_metrics(stack, data.y)
     return {name.replace("_", " "): dict(zip(data.kernel_names, v.tolist())) for name, v in table.items()}
 
 
@@ -397,8 +360,8 @@ def _block(block: np.ndarray) -> str:
 def _model(path: str, weights: str | None) -> dict[str, Any]:
     """Facts about a model file; its weights are written to another."""
     manifest = read_manifest(path)
-    steps = steps_of_model(load(path))
-    model, metadata = steps[-1], manifest["metadata"]
+    whole, metadata = load(path), manifest["metadata"]
+    model, steps = last_step(whole), [step for _, step in getattr(whole, "steps", [("", whole)])]
     names = metadata.get("kernel_names") or model.kernel_names_
     if weights is not None:
         write_text(weights, _csv({**kernel_table(model), "kernel": names}))

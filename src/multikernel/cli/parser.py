@@ -86,66 +86,52 @@ def _flag(name: str, text: str) -> tuple[list[str], dict[str, Any]]:
     return _option(name, None, text, action="store_true")
 
 
-def _data() -> tuple[Any, ...]:
-    """Options about the data."""
-    files = ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file"
-    view = "columns that belong together: names, positions, ranges a:b or patterns; repeat it for more views"
-    scale = "columns to mean 0 and deviation 1, or median 0 and quartiles 1 apart, learnt on training samples "
-    scale += "(default: standard for tables, none for arrays and for histogram kernels)"
-    matrices = "the arrays, or this array, are kernels; usually detected from the shapes"
-    return (
-        _option("-d --data", "FILE", files, action="append"),
-        _option("--images", "FOLDER", IMAGES),
-        _option("--id", "COLUMN", "sample IDs, used to join files and repeated with predictions"),
-        _option("-t --target", "NAME", "column or array with the labels"),
-        _option("--view", "NAME=COLUMNS", view, action="append", default=[], type=VIEW),
-        _option("--drop", "COLUMNS", "columns that are not features"),
-        _option("--scale", None, scale, choices=("standard", "robust", "none")),
-        _option("--precomputed", "ARRAY", matrices, nargs="?", const=True),
-        _flag("--distances", "the arrays are distances D: kernels are exp(-D / mean D)"),
-        _option("--cache", "FOLDER", "where descriptors of images are kept, to be read the next time"),
-    )
+FILES = ".csv, .tsv, .parquet, .npz or .mat; repeat it for files to be joined by --id, one view per file"
+COLUMNS = "columns that belong together: names, positions, ranges a:b or patterns; repeat it for more views"
+SCALE = "columns to mean 0 and deviation 1, or median 0 and quartiles 1 apart, learnt on training samples "
+SCALE += "(default: standard for tables, none for arrays and for histogram kernels)"
+DATA = (
+    _option("-d --data", "FILE", FILES, action="append"),
+    _option("--images", "FOLDER", IMAGES),
+    _option("--id", "COLUMN", "sample IDs, used to join files and repeated with predictions"),
+    _option("-t --target", "NAME", "column or array with the labels"),
+    _option("--view", "NAME=COLUMNS", COLUMNS, action="append", default=[], type=VIEW),
+    _option("--drop", "COLUMNS", "columns that are not features"),
+    _option("--scale", None, SCALE, choices=("standard", "robust", "none")),
+    _option(
+        "--precomputed", "ARRAY", "the arrays, or this one, are kernels; usually detected", nargs="?", const=True
+    ),
+    _flag("--distances", "the arrays are distances D: kernels are exp(-D / mean D)"),
+    _option("--cache", "FOLDER", "where descriptors of images are kept, to be read the next time"),
+)
 
+FAMILIES = "families (default: %(default)s); for images flower17, caltech39, voc16 or phog (default: flower17)"
+WIDTHS = "multiples of the mean distance between training samples (default: 1)"
+STEPS = "put kernels on one scale: center, cosine, trace, variance, or several in order (default: none)"
+PSD = "kernels that are not positive semi-definite: reject, drop the negative part, or ignore it (default: raise)"
+MISSING = "samples with empty cells in all columns of a view: reject, or let other views speak (default: raise)"
+KERNELS = (
+    _option("--kernels", "LIST", FAMILIES, default="linear,polynomial,rbf"),
+    _option("--bandwidths", "LIST", WIDTHS, type=NUMBERS, default=[1.0]),
+    _option("--normalize", "STEP[,STEP]", STEPS),
+    _option("--psd", None, PSD, choices=("raise", "clip", "ignore"), default="raise"),
+    _option("--missing", None, MISSING, choices=("raise", "mask"), default="raise"),
+)
 
-def _kernels() -> tuple[Any, ...]:
-    """Options about the kernels."""
-    bandwidths = "multiples of the mean distance between training samples (default: %(default)s)"
-    families = "families (default: %(default)s); for images flower17, caltech39, voc16 or phog (default: flower17)"
-    steps = "put kernels on one scale: center, cosine, trace, variance, or several in order (default: none)"
-    psd = "kernels that are not positive semi-definite: reject, drop the negative part, or ignore it (default: raise)"
-    missing = (
-        "samples with empty cells in all columns of a view: reject, or let their other views speak (default: raise)"
-    )
-    return (
-        _option("--kernels", "LIST", families, default="linear,polynomial,rbf"),
-        _option("--bandwidths", "LIST", bandwidths, type=NUMBERS, default="1"),
-        _option("--normalize", "STEP[,STEP]", steps),
-        _option("--psd", None, psd, choices=("raise", "clip", "ignore"), default="raise"),
-        _option("--missing", None, missing, choices=("raise", "mask"), default="raise"),
-    )
+VALUES = "values of C to choose from by validation (default: the method's own)"
+SCORE = "score for choosing parameters and ranking methods (default: accuracy); roc_auc: mean over the classes"
+SCORES = ("accuracy", "balanced_accuracy", "roc_auc")
+TUNING = (
+    _option("-C", "LIST", VALUES, dest="C", type=NUMBERS),
+    _option("--inner-cv", "FOLDS", "folds for that validation (default: 3)", type=whole(2), default=3),
+    _option("--scoring", None, SCORE, choices=SCORES, default="accuracy"),
+    _option("--class-weight", None, "weight samples by the inverse of their class size", choices=("balanced",)),
+    _option("--max-time", "SECONDS", "time limit for each fit", type=SECONDS),
+    _option("--memory", "SIZE", "memory for kernels, such as 2GB (default: half of what is free)", type=MEMORY),
+    _option("--seed", "N", "seed for the splits (default: 0)", type=whole(0), default=0),
+)
 
-
-def _tuning() -> tuple[Any, ...]:
-    """Options about parameters and what a fit may cost."""
-    score = "score for choosing parameters and ranking methods (default: accuracy); roc_auc: mean over the classes"
-    scores = ("accuracy", "balanced_accuracy", "roc_auc")
-    return (
-        _option(
-            "-C",
-            "LIST",
-            "values of C to choose from by validation (default: the method's own)",
-            dest="C",
-            type=NUMBERS,
-        ),
-        _option("--inner-cv", "FOLDS", "folds for that validation (default: 3)", type=whole(2), default=3),
-        _option("--scoring", None, score, choices=scores, default="accuracy"),
-        _option("--class-weight", None, "weight samples by the inverse of their class size", choices=("balanced",)),
-        _option("--max-time", "SECONDS", "time limit for each fit", type=SECONDS),
-        _option("--memory", "SIZE", "memory for kernels, such as 2GB (default: half of what is free)", type=MEMORY),
-        _option("--seed", "N", "seed for the splits (default: 0)", type=whole(0), default=0),
-    )
-
-
+HELD_OUT = "hold out a share once (default: 0.3 beyond 1000 samples)"
 NEW_SAMPLES = "new samples, or their kernels with the training samples; as many files, in the same order, as in fit"
 
 # Name, what it does, usage, groups of options; of a list only one may be given.
@@ -155,21 +141,19 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         "compare methods on the same splits and kernels; print a table, write a report",
         "[--data FILE --target NAME]",
         {
-            "data; without a file, the built-in digits in four quadrants": _data(),
-            "kernels, one per view, family and bandwidth": _kernels(),
+            "data; without a file, the built-in digits in four quadrants": DATA,
+            "kernels, one per view, family and bandwidth": KERNELS,
             "comparison": (
                 _option("-m --methods", "LIST", "methods to run (default: all)"),
                 [
                     _option("--cv", "FOLDS", "cross-validation (default: 5 folds up to 1000 samples)", type=whole(2)),
-                    _option(
-                        "--test-size", "SHARE", "hold out a share once (default: 0.3 beyond 1000 samples)", type=SHARE
-                    ),
+                    _option("--test-size", "SHARE", HELD_OUT, type=SHARE),
                     _option("--split", "TRAIN,TEST", "arrays of training and test rows in the file", type=TWO_NAMES),
                 ],
                 _flag("--no-single", "do not score each kernel alone"),
                 _flag("--no-importance", "do not say which views matter"),
             ),
-            "parameters, chosen on the training samples": _tuning(),
+            "parameters, chosen on the training samples": TUNING,
             "output": (
                 _option("-o --output", "FILE", "report (default: %(default)s)", default="report.html"),
                 _option("--json", "FILE", "also write all results as JSON"),
@@ -181,15 +165,15 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         "fit one method to all samples of a file and write a model file: arrays and JSON, no code",
         "--data FILE --output MODEL",
         {
-            "data": _data(),
-            "kernels, one per view, family and bandwidth": _kernels(),
+            "data": DATA,
+            "kernels, one per view, family and bandwidth": KERNELS,
             "model": (
                 _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
                 _flag("--regression", "the target is a number: fit SVRGMKLRegressor"),
                 _flag("--proba", "calibrate probabilities, by five more fits (not needed for svrg)"),
                 _option("-o --output", "FILE", "model file to write, such as model.mkl", required=True),
             ),
-            "parameters": _tuning(),
+            "parameters": TUNING,
         },
     ),
     (
@@ -271,7 +255,7 @@ def _command(commands: Any, name: str, run: Callable[[Any], int], summary: str, 
     """A subcommand with the options that all have."""
     parser = commands.add_parser(name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
     parser.register("action", None, _Once)
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run, parser=parser, given=set())
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks")
     # given again after the subcommand; its absence there must not undo what came before
     parser.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -291,11 +275,17 @@ class _Once(argparse.Action):
     """Store a value, and refuse another: the last one would win without a word."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        given = namespace.__dict__.setdefault("given", set())
-        if self.dest in given and option_string is not None:
+        if self.dest in namespace.given and option_string is not None:
             raise argparse.ArgumentError(self, "given twice, but allowed only once")
-        given.add(self.dest)
+        namespace.given.add(self.dest)
         setattr(namespace, self.dest, values)
+
+
+def refuse(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """A `UsageError` if one of these options was given; ``why`` it cannot be."""
+    for name in names:
+        if name in options.given or getattr(options, name, None) != options.parser.get_default(name):
+            raise UsageError(f"--{name.replace('_', '-')} {why}")
 
 
 def known_names(text: str, choices: Sequence[str], what: str) -> list[str]:
