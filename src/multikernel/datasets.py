@@ -24,30 +24,14 @@ __all__ = [
 
 
 def data_home() -> Path | None:
-    """Folder of real data, named by the environment variable ``MULTIKERNEL_DATA``; None where it is unset.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the variable names something that is not a folder.
-
-    Examples
-    --------
-    >>> import os
-    >>> from multikernel.datasets import data_home
-    >>> data_home() is None or data_home().is_dir()
-    True
-    """
+    """Folder of real data, named by the environment variable ``MULTIKERNEL_DATA``; None where it is unset."""
     setting = os.environ.get("MULTIKERNEL_DATA", "")
-    if not setting:
-        return None
-    folder = Path(setting)
-    if not folder.is_dir():
+    if setting and not Path(setting).is_dir():
         raise FileNotFoundError(
             f"MULTIKERNEL_DATA is {setting!r}, which is not a folder. "
             "Set it to the folder that holds the data archives, or unset it."
         )
-    return folder
+    return Path(setting) if setting else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +56,13 @@ class MultiViewData:
 def load_digits_quadrants() -> MultiViewData:
     """Hand-written digits, each image cut into four quadrants: 4 views × 3 kernels = 12 kernels.
 
-    The images are scikit-learn's embedded digits (1797 images of 8 × 8 pixels, ten classes), so nothing is
-    downloaded. Pixels are divided by 16, their largest value. Each quadrant of 4 × 4 pixels is a view, with a
-    linear, a cubic polynomial and an RBF kernel on it, as the twelve kernels used on MNIST
-    in [OJC10, sec. 4.3].
+    The images are scikit-learn's (1797 of 8 × 8 pixels, ten classes), so nothing is downloaded. Pixels are divided
+    by 16, their largest value. Each quadrant is a view with a linear, a cubic polynomial and an RBF kernel, as in the
+    twelve kernels used on MNIST in [OJC10, sec. 4.3]. Columns of ``X`` are ordered view by view.
 
     Returns
     -------
     MultiViewData
-        ``X`` of shape (1797, 64), its columns ordered view by view.
 
     Examples
     --------
@@ -95,16 +77,10 @@ def load_digits_quadrants() -> MultiViewData:
 
     from multikernel.kernels import RBF, Linear, Polynomial, join_views
 
-    images, y = load_digits(return_X_y=True)
-    images = images.reshape(-1, 8, 8) / 16.0
-    upper, lower = slice(0, 4), slice(4, 8)
-    quadrants = {
-        "top-left": images[:, upper, upper],
-        "top-right": images[:, upper, lower],
-        "bottom-left": images[:, lower, upper],
-        "bottom-right": images[:, lower, lower],
-    }
-    X, views = join_views({name: pixels.reshape(-1, 16) for name, pixels in quadrants.items()})
+    pixels, y = load_digits(return_X_y=True)
+    blocks = pixels.reshape(-1, 2, 4, 2, 4) / 16.0  # image, row of blocks, row in it, column of blocks, column in it
+    quadrants = {"top-left": (0, 0), "top-right": (0, 1), "bottom-left": (1, 0), "bottom-right": (1, 1)}
+    X, views = join_views({name: blocks[:, i, :, j].reshape(-1, 16) for name, (i, j) in quadrants.items()})
     kernels: list[Kernel] = []
     for view, columns in views.items():
         kernels += [
@@ -128,23 +104,20 @@ def make_views(
     """Simulate a multi-view problem in which it is known which views matter.
 
     In an informative view a sample is its class centroid plus standard normal noise; any two centroids are
-    ``separation`` apart. Informative views are independent given the class, so using them all is better than
-    using one. A noise view is standard normal whatever the class.
+    ``separation`` apart, so that for two classes the best classifier on one such view errs with probability
+    Φ(−separation / 2). Views are independent given the class. A noise view is standard normal whatever the class.
 
     Parameters
     ----------
-    n_samples : int, default=200
-    n_informative, n_noise : int, default=2
+    n_samples : int
+    n_informative, n_noise : int
         Views that depend on the class, and views that do not.
-    n_features : int, default=5
-        Columns of each view, at least ``n_classes - 1``: that many are needed to put all the centroids at
-        the same distance from each other.
-    n_classes : int, default=2
+    n_features : int
+        Columns of each view, at least ``n_classes - 1``, as equidistant centroids need.
+    n_classes : int
         Classes, all of the same size give or take one sample.
-    separation : float, default=2.0
-        Distance between centroids, in standard deviations of the noise. With two classes the best
-        classifier on one informative view alone errs with probability Φ(−separation / 2).
-    random_state : int, Generator or None, default=None
+    separation : float
+    random_state : int, Generator or None
 
     Returns
     -------
@@ -206,23 +179,22 @@ def make_kernel_problem(
     .. math:: \min_{g \ge 0,\, \|g\|_p \le 1}\ \max_{0 \le y_i \alpha_i \le C,\, \sum_i \alpha_i = 0}\
               \sum_i |\alpha_i| - \tfrac12 \sum_j g_j\, \alpha^\top K_j \alpha .
 
-    Weights and dual coefficients are drawn first. Matrices are then built around them, such that α satisfies
-    the optimality conditions of the support vector machine on :math:`\sum_j g_j K_j` with the given bias, and
-    such that g maximises :math:`g \cdot q`, :math:`q_j = \alpha^\top K_j \alpha`, over the weight set. Both
-    together are sufficient, so the answer is exact up to rounding and no solver is involved.
+    Weights and dual coefficients are drawn first. Matrices are built around them such that α is optimal for the
+    support vector machine on :math:`\sum_j g_j K_j` with the given bias, and g maximises :math:`g \cdot q`,
+    :math:`q_j = \alpha^\top K_j \alpha`, over the weight set. No solver is involved.
 
     Parameters
     ----------
-    n_samples : int, default=30
+    n_samples : int
         Even, at least 6. About a third each of the dual coefficients are 0, between the bounds, and at C.
-    n_kernels, n_relevant : int, default=5 and 2
+    n_kernels, n_relevant : int
         Kernels in all, and kernels with a non-zero weight.
-    p : float, default=1.0
+    p : float
         Norm of the weights, 1 ≤ p < ∞.
-    C : float, default=1.0
-    intercept : float, default=0.25
+    C : float
+    intercept : float
         Bias of the solution. With 0.0 the same α also solves the problem without a bias.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator or None
 
     Returns
     -------
@@ -254,9 +226,8 @@ def make_kernel_problem(
     targets = _split_scores(scores, alpha, weights, q, rng)
     order = rng.permutation(n_kernels)
     K = np.stack([_matrix_through(alpha, targets[j], q[j], rng) for j in order])
-    return KernelProblem(
-        K, y, C, p, weights[order], alpha, intercept, objective=float(np.abs(alpha).sum() - total / 2)
-    )
+    objective = float(np.abs(alpha).sum() - total / 2)
+    return KernelProblem(K, y, C, p, weights[order], alpha, intercept, objective)
 
 
 def _check_views(n_samples: int, n_informative: int, n_noise: int, n_features: int, n_classes: int) -> None:

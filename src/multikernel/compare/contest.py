@@ -86,36 +86,21 @@ def compare(
         Folds of the inner validation.
     grid : mapping, optional
         Values to try, for instance ``{"C": [1, 10]}``, in place of those of the methods that have the parameter.
-    single_kernels : bool
-        Whether to score each kernel alone too.
-    importance : bool
-        Whether to say which views matter to the best method and to the average kernel: what their scores lose when
-        test samples, pooled over the splits, have a view in random order.
-    kernel_names : sequence of str, optional
-        Names of precomputed kernels.
-    label_names : sequence of str, optional
-        Names of the columns of a table of labels.
+    single_kernels, importance : bool
+        Whether to score each kernel alone, too, and to say which views matter to the best method and to the average
+        kernel: what scores lose when test samples, pooled over the splits, have a view in random order.
+    kernel_names, label_names : sequence of str, optional
+        Names of precomputed kernels, and of the columns of a table of labels.
     random_state : int
         Seed of the splits.
-    normalize : str, list, dict or None
-        Normalisation of the kernels, fitted on the training samples of each split; see
-        :class:`~multikernel.gram.Normalization`.
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
         Score by which parameters are chosen and methods ranked; all three are computed. "roc_auc" is the mean over
         the classes, each against the rest.
-    class_weight : dict, "balanced" or None
-        Weights of the classes, for all methods.
-    max_time : float, optional
-        Seconds for each fit.
-    memory : int or str, optional
-        Budget for the kernels of a split, in bytes or as "2GB".
+    normalize, psd, missing, memory, class_weight, max_time
+        As for the estimators; statistics are of training samples, ``max_time`` is that of each fit.
     scale : {"standard", "robust"}, transformer or None
         Scaling of the columns of X, or what makes columns of X, such as the cues of
         :func:`~multikernel.images.visual_kernels`; learnt on the training samples of each split.
-    psd : {"raise", "clip", "ignore"}
-        What to do about a kernel that is not positive semi-definite.
-    missing : {"raise", "mask"}
-        What to do about samples that lack a view: all its columns are NaN.
     progress : callable, optional
         Called as ``progress(what, fits_done, fits_in_all)``.
     data, description, command : str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 
-from multikernel.estimators.inputs import filled, refuse_lonely
-from multikernel.gram import DenseStack, GramStack, family_stack, gram_stack, precomputed_stack
-from multikernel.gram.checks import apply_clip, check_training_stack, fit_clip, without_holes
-from multikernel.gram.normalization import Normalization, Steps
-from multikernel.kernels import KernelFamily
+from multikernel.estimators import KernelAverageClassifier
+from multikernel.gram import GramStack, gram_stack, precomputed_stack
+from multikernel.gram.checks import check_training_stack, without_holes
+from multikernel.gram.normalization import Steps
 
 
 def make_scaler(scale: Any) -> Any:
@@ -62,51 +62,24 @@ class Preparation:
 
     def stacks(self, X: Any, train: np.ndarray, test: np.ndarray | None = None) -> tuple[Any, Any]:
         """Gram stacks training × training and test × training; without ``test`` the second is None."""
-        parts = [train] if test is None else [train, test]
-        missing: list[Any] = [None] * len(parts)
+        parts, psd = [train] if test is None else [train, test], self.psd
         if self.precomputed:
-            stacks = [X.take(rows, train) for rows in parts]
-            if self.missing == "mask" and X.stored and np.isnan(X.diagonal()).any():
-                stacks, missing = map(list, zip(*(without_holes(stack)[:2] for stack in stacks)))
+            parts = [X.take(rows, train) for rows in parts]
+            psd = "clip" if psd == "clip" else "ignore"  # all of X was checked
+        elif any(kernel.pairwise for kernel in self.kernels):
+            parts = [X[np.ix_(rows, train)] for rows in parts]
         else:
-            stacks, missing = self._evaluated(X, parts)
-        for gone in missing:
-            if gone is not None:
-                refuse_lonely(gone)
-        clipped: dict[int, np.ndarray] = {}
-        if self.psd == "clip":
-            clipped, stacks[0] = fit_clip(stacks[0])
-        normalization = Normalization(self.normalize)
-        training = normalization.fit_apply(stacks[0], missing=missing[0])
-        return training, None if test is None else normalization.apply(apply_clip(stacks[1], clipped), missing[1])
-
-    def _evaluated(self, X: Any, parts: list[np.ndarray]) -> tuple[list[Any], list[Any]]:
-        """Kernels of features, or of distances, fitted on training samples; and which samples lack which of them."""
-        missing: list[Any] = [None] * len(parts)
-        if any(kernel.pairwise for kernel in self.kernels):
-            pairs = [X[np.ix_(rows, parts[0])] for rows in parts]
-            family = KernelFamily.fit(self.kernels, pairs[0])
-            stacks: list[GramStack] = [DenseStack.owning(family.evaluate(pairs[0]), family.names)]
-            for new in pairs[1:]:
-                ones = np.ones((len(family), len(new)))  # exp(-0)
-                array = family.evaluate(new)
-                stacks.append(DenseStack.owning(array, family.names, symmetric=False, self_similarity=ones))
-        else:
-            scaler = make_scaler(self.scale)
-            training, *others = [X[rows] for rows in parts]
-            if scaler is not None:
-                training, *others = scaler.fit_transform(training), *map(scaler.transform, others)
-            whole = filled(training)
-            family = KernelFamily.fit(self.kernels, whole)
-            if self.missing == "mask":
-                missing = [family.missing(part) for part in (training, *others)]
-                if missing[0] is not None:
-                    family.fit_present(whole, missing[0])
-            stacks = [family_stack(family, whole, memory=self.memory)]
-            stacks += [family_stack(family, filled(new, whole), whole, memory=self.memory) for new in others]
-        if self.psd == "raise":
-            check_training_stack(stacks[0])
-        return stacks, missing
+            parts = [X[rows] for rows in parts]
+            if (scaler := make_scaler(self.scale)) is not None:
+                parts = [scaler.fit_transform(parts[0]), *map(scaler.transform, parts[1:])]
+        # an estimator makes them, as it would in a fit
+        settings = {"missing": self.missing, "normalize": self.normalize, "memory": self.memory}
+        machine = KernelAverageClassifier(self.kernels, psd=psd, **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about scales and cost: not once for each split
+            stack, _ = machine._given_stack(parts[0], np.zeros(len(train)))
+            training = machine._normalized(stack)
+            return training, None if test is None else machine._stack_of_all(parts[1])
 
     def __str__(self) -> str:
         """The end of a sentence: how columns were scaled and kernels normalised, if they were."""

@@ -42,6 +42,12 @@ def gap(value: float) -> str:
     return f"{value:.1e}" if math.isfinite(value) else "–"
 
 
+def score_title(comparison: Comparison) -> str:
+    """What methods are ranked by, with a capital letter."""
+    name = HEADS[comparison.scoring]
+    return name[0].upper() + name[1:]
+
+
 def score(comparison: Comparison, result: Scored) -> str:
     """A result's mean score with its spread."""
     spread = comparison.spread(result)
@@ -114,32 +120,30 @@ def text_table(comparison: Comparison, *, grey: bool = False) -> str:
     method          accuracy      fit time  gap      kernels  memory    parameters
     average kernel  50.0 ± 7.1 %  0.25 s    1.0e-07  2 of 2   976.6 kB  C=1
     """
-    heads = {key: HEADS.get(key, key) for key in columns(comparison)}
-    table = [heads, *(cells(comparison, method) for method in table_rows(comparison))]
-    widths = {key: max(len(row[key]) for row in table) for key in heads}
-    lines = ["  ".join(row[key].ljust(width) for key, width in widths.items()).rstrip() for row in table]
+    heads = [HEADS.get(key, key) for key in columns(comparison)]
+    lines = _aligned([heads, *(list(cells(comparison, method).values()) for method in table_rows(comparison))])
     lines.extend(f"{method.title}: {method.error}" for method in comparison.methods if method.error)
     lines.extend(f"\033[90m{line}\033[0m" if grey else line for line in left_out(comparison))
     if comparison.importance:
-        rows = importance_rows(comparison)
-        sizes = [max(map(len, column)) for column in zip(*rows)]
         lines += ["", f"Which views matter: {IMPORTANCE.format(HEADS[comparison.scoring])}"]
-        lines += ["  ".join(text.ljust(size) for text, size in zip(row, sizes)).rstrip() for row in rows]
+        lines += _aligned(importance_rows(comparison))
     return "\n".join(lines)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def importance_rows(comparison: Comparison) -> list[list[str]]:
     """What each view is worth to the methods that were looked at, as text, under a row of heads."""
     found = comparison.importance
-    rows = [
+    texts = [
         [
-            view,
-            *(
-                f"{100 * one.drops[v]:.1f} ± {100 * one.spreads[v]:.1f} % (p = {one.p_values[v]:.2g})"
-                for one in found
-            ),
+            f"{100 * drop:.1f} ± {100 * spread:.1f} % (p = {p:.2g})"
+            for drop, spread, p in zip(one.drops, one.spreads, one.p_values)
         ]
-        for v, view in enumerate(found[0].views)
+        for one in found
     ]
-    rows = [rows[v] for v in sorted(range(len(rows)), key=lambda v: -found[0].drops[v])]
-    return [["view", *(one.method for one in found)], *rows]
+    order = sorted(range(len(found[0].views)), key=lambda v: -found[0].drops[v])
+    return [["view", *(one.method for one in found)], *([found[0].views[v], *(t[v] for t in texts)] for v in order)]

@@ -35,10 +35,9 @@ WARM_UP_SAMPLES = 20
 
 @contextmanager
 def interruption() -> Iterator[Callable[[], None]]:
-    """Context that remembers an interrupt; gives a function that raises it again.
+    """Context that remembers Ctrl-C, on the main thread; gives a function that raises it again.
 
-    A fit that is interrupted stops early and returns a model that is usable but not finished. Whoever runs
-    many fits must know, to end and not to count that model. Outside the main thread nothing is remembered.
+    A fit that is interrupted returns a model that is usable but not finished: whoever runs many must not count it.
     """
     asked = False
     previous: Any = signal.getsignal(signal.SIGINT)
@@ -102,7 +101,7 @@ class Trial:
         start = time.perf_counter()
         model, peak = peak_memory(lambda: model.fit(self.training, self.y_train))
         seconds = time.perf_counter() - start
-        predicted = model.predict(self.testing)
+        confusion, mistakes = self._confused(model)
         judged = self._judge(model, self.testing)
         step()
         # stored together, so that a split that fails or is interrupted leaves no half entry
@@ -114,15 +113,21 @@ class Trial:
         result.objectives.append(float(np.sum(getattr(model, "objective_", np.nan))))
         result.n_kernels.append(float(np.mean(getattr(model, "n_kernels_", np.nan))))
         result.weights.append(weight_shares(model).tolist())
-        if self.y_test.ndim == 1:  # not a table of labels
-            confusion = confusion_matrix(self.y_test, predicted, labels=self.classes)
-            result.confusion = (np.array(result.confusion or 0) + confusion).tolist()
-            if self.rows is not None:
-                wrong = np.flatnonzero(predicted != self.y_test)
-                taken_for = np.searchsorted(self.classes, predicted[wrong])
-                result.mistakes += np.stack([self.rows[wrong], taken_for], axis=1).tolist()
+        result.confusion = (np.array(result.confusion or 0) + confusion).tolist()
+        result.mistakes += mistakes
         result.history = result.history or convergence(model)
         return model
+
+    def _confused(self, model: BaseEstimator) -> tuple[Any, list[list[int]]]:
+        """Test samples by true and predicted class; rows of those predicted wrong, with the class instead."""
+        if self.y_test.ndim > 1:  # a table of labels
+            return [], []
+        predicted = model.predict(self.testing)
+        confusion, wrong = confusion_matrix(self.y_test, predicted, labels=self.classes), predicted != self.y_test
+        if self.rows is None:
+            return confusion, []
+        taken_for = np.searchsorted(self.classes, predicted[wrong])
+        return confusion, np.stack([self.rows[wrong], taken_for], axis=1).tolist()
 
     def _judge(self, model: BaseEstimator, testing: Any) -> tuple[float, dict[str, float]]:
         """The score, and the other ones."""
@@ -188,9 +193,6 @@ def relative_gap(model: BaseEstimator) -> float:
     return float(np.max(relative)) if relative.size else float("nan")
 
 
-# -- memory ----------------------------------------------------------------------------------------------------------
-
-
 def can_measure() -> bool:
     """Whether the peak of the resident set can be reset and read back (Linux)."""
     try:
@@ -201,13 +203,11 @@ def can_measure() -> bool:
 
 
 def peak_memory(function: Callable[[], Any]) -> tuple[Any, float]:
-    """Call ``function`` and return its result with the bytes it added at its peak.
+    """Call ``function`` and return its result with the bytes it added at its peak; ``nan`` where that is unknown.
 
-    The kernel's own high-water mark of resident memory is reset before the call and read after it; what was
-    resident before is subtracted. So everything counts, compiled code and libraries included, and nothing
-    runs alongside. Memory that the process had already, such as the Gram matrices that are passed in, does
-    not count. Pages that the allocator kept from earlier calls would hide new allocations: they are given
-    back first. Where this is not possible (not Linux), the bytes are ``nan``.
+    The kernel's own high-water mark of resident memory is reset before the call and read after it, so that
+    everything counts but what was resident before. Pages that the allocator kept from earlier calls would hide new
+    allocations: they are given back first.
 
     Examples
     --------

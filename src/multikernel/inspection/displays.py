@@ -57,19 +57,10 @@ def _fitted(model: Any, *attributes: str) -> Any:
 class KernelWeightsDisplay(Display):
     """Weight of each kernel, as horizontal bars; one group of bars per kernel where weights are per class.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (F,) or (M, F)
-    kernel_names : sequence of str
-    class_names : sequence of str, optional
-        Names of the M classes.
-
-    Attributes
-    ----------
-    ax_, figure_, bars_ : matplotlib Axes, Figure, and a BarContainer per class
+    Drawn as ``bars_``, a list with a matplotlib BarContainer per class, on ``ax_``.
     """
 
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  #: shape (F,), or (M, F) for M classes
     kernel_names: Sequence[str]
     class_names: Sequence[str] | None = None
 
@@ -110,8 +101,8 @@ class KernelWeightsDisplay(Display):
 def convergence(model: Any) -> list[dict[str, float]]:
     """Course of a fit: after each iteration, its time and the largest relative gap of all its problems.
 
-    A problem that has not begun counts with the gap 1 of the solution zero. Where there is one problem only, its
-    objective is there, too, and what its solver counts of `COUNTED`.
+    A problem that has not begun counts 1, the gap of the solution zero. One problem alone has the numbers of
+    `COUNTED`, too.
     """
     history = getattr(model, "history_", None) or []
     gaps = dict.fromkeys((row.get("problem", 0) for row in history), 1.0)
@@ -126,25 +117,11 @@ def convergence(model: Any) -> list[dict[str, float]]:
 
 @dataclass(eq=False, repr=False)
 class ConvergenceDisplay(Display):
-    """Relative duality gap against time, both axes logarithmic.
+    """Relative duality gap against time, both axes logarithmic, drawn as ``line_`` on ``ax_``."""
 
-    Parameters
-    ----------
-    time : ndarray of shape (T,)
-        Seconds.
-    gap : ndarray of shape (T,)
-        Relative gap; of several problems, the largest.
-    name : str, optional
-        For the legend.
-
-    Attributes
-    ----------
-    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
-    """
-
-    time: NDArray[np.float64]
-    gap: NDArray[np.float64]
-    name: str | None = None
+    time: NDArray[np.float64]  #: seconds, shape (T,)
+    gap: NDArray[np.float64]  #: the largest of several problems, shape (T,)
+    name: str | None = None  #: for the legend
 
     @classmethod
     def from_estimator(
@@ -168,26 +145,11 @@ class ConvergenceDisplay(Display):
 
 @dataclass(eq=False, repr=False)
 class WeightPathDisplay(Display):
-    """Kernel weights along the iterations of a fit, or along a parameter.
+    """Kernel weights along the iterations of a fit, or along a parameter, drawn as ``lines_`` on ``ax_``."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (T, F)
-        A row for each iteration or value.
-    kernel_names : sequence of str
-    values : ndarray of shape (T,), optional
-        Values of the parameter, ascending; by default iterations are counted.
-    parameter : str
-        Its name.
-
-    Attributes
-    ----------
-    ax_, figure_, lines_ : matplotlib Axes, Figure, and a Line2D per kernel
-    """
-
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  #: a row for each iteration or value, shape (T, F)
     kernel_names: Sequence[str]
-    values: NDArray[np.float64] | None = None
+    values: NDArray[np.float64] | None = None  #: of the parameter, ascending; by default iterations are counted
     parameter: str = "iteration"
 
     @classmethod
@@ -228,28 +190,14 @@ class WeightPathDisplay(Display):
 class SparsityPathDisplay:
     """Accuracy, and beside it the number of kernels with a weight, against t, as in figures 8 and 13 of [GMSB11].
 
-    Parameters
-    ----------
-    values : ndarray of shape (V,)
-        Values of t, ascending.
-    scores : ndarray of shape (V,)
-    counts : ndarray of shape (V,)
-        Kernels, or groups of kernels, with a weight.
-    counted : str
-        What is counted.
-    name : str
-        For the legend.
-
-    Attributes
-    ----------
-    axes_, figure_ : pair of matplotlib Axes, Figure
+    Drawn on the two ``axes_`` of ``figure_``; arrays have an entry for each value.
     """
 
-    values: NDArray
+    values: NDArray  #: of t, ascending
     scores: NDArray
-    counts: NDArray
+    counts: NDArray  #: of kernels, or groups of kernels, with a weight
     counted: str = "kernels"
-    name: str = "CSKL"
+    name: str = "CSKL"  #: for the legend
 
     def plot(self, axes: Any = None, **line: Any) -> SparsityPathDisplay:
         """Draw; returns the display. Call again with ``axes_`` of another to compare."""
@@ -270,24 +218,12 @@ class SparsityPathDisplay:
 
 @dataclass(eq=False, repr=False)
 class GridScoresDisplay(Display):
-    """Heat map of the scores of a grid over p and λ; the chosen pair is framed.
+    """Heat map of the scores of a grid over p and λ, drawn as ``image_`` on ``ax_``; the chosen pair is framed."""
 
-    Parameters
-    ----------
-    scores : ndarray of shape (len(ps), len(regs))
-    ps, regs : sequence of float
-    chosen : (int, int), optional
-        Row and column of the chosen pair.
-
-    Attributes
-    ----------
-    ax_, figure_, image_ : matplotlib Axes, Figure and AxesImage
-    """
-
-    scores: NDArray[np.float64]
+    scores: NDArray[np.float64]  #: shape (len(ps), len(regs))
     ps: Sequence[float]
     regs: Sequence[float]
-    chosen: tuple[int, int] | None = None
+    chosen: tuple[int, int] | None = None  #: row and column
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **image: Any) -> GridScoresDisplay:

@@ -26,19 +26,9 @@ class _ResultDisplay(Display):
 
 @dataclass(eq=False, repr=False)
 class ViewImportanceDisplay(_ResultDisplay):
-    """Importance of each view, largest on top, as boxes over the repeats; p-values beside them.
+    """Importance of each view, largest on top, as boxes over the repeats on ``ax_``; p-values beside them."""
 
-    Parameters
-    ----------
-    result : Bunch
-        Of :func:`~multikernel.inspection.view_importance`.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    """
-
-    result: Any
+    result: Any  #: of :func:`~multikernel.inspection.view_importance`
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **options: Any) -> Self:
@@ -59,22 +49,10 @@ class ViewImportanceDisplay(_ResultDisplay):
 
 @dataclass(eq=False, repr=False)
 class WeightStabilityDisplay(_ResultDisplay):
-    """Share of each kernel in the weights with its interval over resamples, and how often it is selected.
+    """Share of each kernel in the weights with its interval over resamples, and how often it is selected."""
 
-    Parameters
-    ----------
-    result : Bunch
-        Of :func:`~multikernel.inspection.weight_stability`.
-    max_kernels : int, optional
-        Draw only that many kernels, those selected most often.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    """
-
-    result: Any
-    max_kernels: int | None = None
+    result: Any  #: of :func:`~multikernel.inspection.weight_stability`
+    max_kernels: int | None = None  #: draw only that many, those selected most often
 
     @classmethod
     def from_estimator(
@@ -99,19 +77,9 @@ class WeightStabilityDisplay(_ResultDisplay):
 
 @dataclass(eq=False, repr=False)
 class DecisionDisplay(Display):
-    """One decision as a waterfall: the intercept, what each view adds, and the score that comes out.
+    """One decision as a waterfall: the intercept, what each view adds, and the score that comes out."""
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Rows of :func:`~multikernel.inspection.explain` for one sample and one class.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-    """
-
-    table: Any
+    table: Any  #: rows of :func:`~multikernel.inspection.explain` for one sample and one class
 
     @classmethod
     def from_estimator(

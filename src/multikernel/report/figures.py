@@ -7,19 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from multikernel.compare.results import Comparison, MethodResult
-from multikernel.compare.table import HEADS, percent, score, table_rows
+from multikernel.compare.table import percent, score, score_title, table_rows
 from multikernel.report.charts import Interval, Series, interval_chart, legend, line_chart
-from multikernel.report.markup import Html, el, section, table
+from multikernel.report.markup import Html, el, row, section, table
 
 WIDE, NARROW = 840, 360
 MOST_ROWS = 40
 MOST_CLASSES = 30
-
-
-def _score_name(comparison: Comparison) -> str:
-    """What methods are ranked by, with a capital letter."""
-    name = HEADS[comparison.scoring]
-    return name[:1].upper() + name[1:]
 
 
 def _figure(name: str, caption: str, *content: Any) -> Html:
@@ -44,12 +38,12 @@ def accuracy_figure(comparison: Comparison) -> Html | None:
         for method in table_rows(comparison)
         if method.scores
     ]
-    name = _score_name(comparison)
+    name = score_title(comparison)
     caption = f"{name} on test samples, ± as in the table."
     if single is not None:
         bars.append(Interval("best kernel, in hindsight", single.score, comparison.spread(single)))
         caption += f" In hindsight the best kernel alone is {single.name}: known only after seeing test samples."
-    described = "; ".join(f"{row.title} {percent(row.value)}" for row in bars)
+    described = "; ".join(f"{bar.title} {percent(bar.value)}" for bar in bars)
     chart = _both(interval_chart, bars, f"{name} with intervals: {described}.")
     return section(name, _figure("accuracy", caption, chart))
 
@@ -63,36 +57,32 @@ def weights_figure(comparison: Comparison) -> Html | None:
     largest = [max(column) for column in zip(*shares)]
     shown = sorted(sorted(range(len(largest)), key=lambda f: -largest[f])[:MOST_ROWS])
     top = max(largest) or 1.0
-    rows = [
-        el(
-            "tr",
-            el("th", comparison.kernel_names[f], scope="row"),
-            [_shaded(column[f] / top, percent(column[f]) if column[f] >= 5e-4 else "0") for column in shares],
-        )
-        for f in shown
-    ]
+    rows = [row(comparison.kernel_names[f], [_shaded(column[f], top) for column in shares]) for f in shown]
     caption = (
         "Weight of each kernel as a share of all weights, mean over splits. "
         "Shading follows the square root of the share."
     )
     if len(shown) < len(largest):
         caption += f" The {len(shown)} largest of {len(largest)} kernels are shown."
-    heads = ["Kernel", *(method.title for method in methods)]
-    return section(
-        "Kernel weights", _figure("weights", caption, table(heads, rows, scroll="Kernel weights", class_="heat"))
-    )
+    title, heads = "Kernel weights", ["Kernel", *(method.title for method in methods)]
+    return section(title, _figure("weights", caption, table(heads, rows, scroll=title, class_="heat")))
 
 
-def _shaded(strength: float, text: str) -> Html:
+def _shaded(share: float, top: float) -> Html:
     """A cell whose background says how much; the style sheet mixes the colour."""
-    level = math.sqrt(max(0.0, min(strength, 1.0)))  # the root keeps small shares visible beside large ones
+    level = math.sqrt(max(0.0, min(share / top, 1.0)))  # the root keeps small shares visible beside large ones
     kind = "strong" if level > 0.55 else ("zero" if level < 0.03 else None)
+    text = percent(share) if share >= 5e-4 else "0"
     return el("td", text, style=f"--level:{100 * level:.0f}%", class_=kind)
 
 
 def convergence_figure(comparison: Comparison) -> Html:
     """Relative gap against time, of the first split's fit."""
-    series = [Series(method.title, points) for method in comparison.methods if (points := _gap_points(method))]
+    series = []
+    for method in comparison.methods:  # what a logarithmic chart can show
+        pairs = [(entry["time"], entry["relative_gap"]) for entry in method.history]
+        points = [(time, max(gap, 1e-16)) for time, gap in pairs if math.isfinite(gap) and time > 0]
+        series += [Series(method.title, points)] if points else []
     if not series:
         text = "None of the methods solves an iterative problem with a duality gap, so there is no course to show."
         return section("Convergence", el("p", text, class_="intro"))
@@ -105,12 +95,6 @@ def convergence_figure(comparison: Comparison) -> Html:
     return section("Convergence", _figure("convergence", caption, legend([s.title for s in series]), chart))
 
 
-def _gap_points(method: MethodResult) -> list[tuple[float, float]]:
-    """Pairs of time and relative gap that a logarithmic chart can show."""
-    pairs = [(entry["time"], entry["relative_gap"]) for entry in method.history]
-    return [(time, max(gap, 1e-16)) for time, gap in pairs if math.isfinite(gap) and time > 0]
-
-
 def kernels_figure(comparison: Comparison) -> Html | None:
     """Score of each kernel alone, as bars in a table."""
     done = [kernel for kernel in comparison.kernels if kernel.scores]
@@ -120,16 +104,10 @@ def kernels_figure(comparison: Comparison) -> Html | None:
     rows = []
     for kernel in (kernel for kernel in done if kernel in ranked):
         bar = el("span", class_="bar", style=f"--length:{100 * kernel.score:.1f}%", aria_hidden="true")
-        rows.append(
-            el(
-                "tr",
-                el("th", kernel.name, scope="row"),
-                el("td", el("span", bar, class_="track", aria_hidden="true")),
-                el("td", score(comparison, kernel), class_="value"),
-                class_="best" if kernel is ranked[0] else None,
-            )
-        )
-    best, name = comparison.best(), _score_name(comparison)
+        track = el("td", el("span", bar, class_="track", aria_hidden="true"))
+        value = el("td", score(comparison, kernel), class_="value")
+        rows.append(row(kernel.name, track, value, class_="best" if kernel is ranked[0] else None))
+    best, name = comparison.best(), score_title(comparison)
     caption, mark = f"{name} of a support vector machine on each kernel alone, with its own C.", None
     if best is not None:
         caption += f" The line marks the best method, {best.title} ({percent(best.score)})."
@@ -152,24 +130,20 @@ def confusion_figures(comparison: Comparison) -> Html | None:
 
 def _confusion(comparison: Comparison, method: MethodResult, identifier: str | None = None) -> Html:
     """Counts by true and predicted class; of too many classes, the pairs that are confused most."""
-    total = sum(map(sum, method.confusion))
-    right = sum(row[k] for k, row in enumerate(method.confusion))
-    label = f"Confusion of {method.title}"
-    if len(comparison.classes) > MOST_CLASSES:
-        caption = (
-            f"{method.title}: the most frequent confusions of {len(comparison.classes)} classes; {total - right} of "
-            f"{total} test samples wrong."
-        )
-        content = table(
-            ("True", "Predicted", "Samples"), _worst_pairs(comparison, method), scroll=label, class_="heat"
-        )
+    names, counts = comparison.classes, method.confusion
+    total, right = sum(map(sum, counts)), sum(own[k] for k, own in enumerate(counts))
+    heads: tuple[Any, ...] = ("True", "Predicted", "Samples")
+    if len(names) > MOST_CLASSES:
+        what, kind = f"the most frequent confusions of {len(names)} classes; {total - right}", "heat"
+        caption = f"{method.title}: {what} of {total} test samples wrong."
+        pairs = [(-n, k, j) for k, own in enumerate(counts) for j, n in enumerate(own) if k != j and n]
+        rows = [row(names[k], el("td", names[j]), el("td", str(-n))) for n, k, j in sorted(pairs)[:15]]
     else:
-        caption = (
-            f"{method.title}: true classes in rows, predictions in columns; {right} of {total} test samples right."
-        )
-        corner = el("th", el("span", "true ↓ predicted →", class_="corner"), scope="col")
-        rows = [_confusion_row(comparison.classes[k], k, counts) for k, counts in enumerate(method.confusion)]
-        content = table([corner, *comparison.classes], rows, scroll=label, class_="heat confusion")
+        what, kind = f"true classes in rows, predictions in columns; {right}", "heat confusion"
+        caption = f"{method.title}: {what} of {total} test samples right."
+        heads = (el("th", el("span", "true ↓ predicted →", class_="corner"), scope="col"), *names)
+        rows = [_confusion_row(name, k, counts[k]) for k, name in enumerate(names)]
+    content = table(heads, rows, scroll=f"Confusion of {method.title}", class_=kind)
     return el("figure", content, el("figcaption", caption), id=identifier)
 
 
@@ -184,18 +158,4 @@ def _confusion_row(name: str, k: int, counts: list[int]) -> Html:
         kinds = ["hit" if j == k else "miss", "zero" * (count == 0), "strong" * (j == k and level > 0.55)]
         style = f"--level:{100 * min(level, 1):.0f}%"
         entries.append(el("td", str(count) if count else "·", style=style, class_=" ".join(filter(None, kinds))))
-    return el("tr", el("th", name, scope="row"), entries)
-
-
-def _worst_pairs(comparison: Comparison, method: MethodResult) -> list[Html]:
-    names = comparison.classes
-    pairs = [
-        (-count, k, j)
-        for k, counts in enumerate(method.confusion)
-        for j, count in enumerate(counts)
-        if k != j and count
-    ]
-    return [
-        el("tr", el("th", names[k], scope="row"), el("td", names[j]), el("td", str(-count)))
-        for count, k, j in sorted(pairs)[:15]
-    ]
+    return row(name, entries)

@@ -9,7 +9,7 @@ from typing import Any
 
 from multikernel import __version__
 
-_EMPTY = frozenset({"meta", "link", "line", "circle", "rect", "path", "polyline", "br", "img"})
+_VOID, _SHAPES = ("meta", "link", "br", "img"), ("line", "circle", "rect", "path", "polyline")
 # nothing may be fetched: styles are inline, and the only script is data that is not run
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -34,9 +34,9 @@ def el(tag: str, *children: Any, **attributes: Any) -> Html:
         for name, value in attributes.items()
         if value is not None
     )
-    if tag in _EMPTY and not children:
-        return Html(f"<{tag}{written}/>" if tag not in ("meta", "link", "br", "img") else f"<{tag}{written}>")
-    return Html(f"<{tag}{written}>{join(*children)}</{tag}>")
+    if tag in _VOID:
+        return Html(f"<{tag}{written}>")
+    return Html(f"<{tag}{written}/>" if tag in _SHAPES else f"<{tag}{written}>{join(*children)}</{tag}>")
 
 
 def join(*children: Any) -> Html:
@@ -67,6 +67,11 @@ def section(title: str, *content: Any) -> Html:
     return el("section", el("h2", title), *content)
 
 
+def row(name: Any, *cells: Any, **attributes: Any) -> Html:
+    """A row of a table, with a heading."""
+    return el("tr", el("th", name, scope="row"), *cells, **attributes)
+
+
 def table(heads: Iterable[Any], rows: Iterable[Html], *, scroll: str | None = None, **attributes: Any) -> Html:
     """A table with headings, text or ``th`` elements; ``scroll`` labels one that may be wider than the screen."""
     cells = [head if isinstance(head, Html) else el("th", head, scope="col") for head in heads]
@@ -85,16 +90,12 @@ def repeat(command: str, about: Iterable[str], versions: Mapping[str, str]) -> H
 
 def header(kind: str, title: str, leads: Iterable[str], cards: Iterable[tuple[str, str, str]]) -> Html:
     """The top of a page: what it is, paragraphs about it, and cards with a name, a value and a detail."""
+    top = [el("p", f"multikernel · {kind}", class_="eyebrow"), el("h1", title)]
+    text = [el("p", sentence(lead), class_="lead") for lead in leads if lead]
     shown = [
         el("div", el("dt", name), el("dd", el("strong", value), el("span", detail))) for name, value, detail in cards
     ]
-    return el(
-        "header",
-        el("p", f"multikernel · {kind}", class_="eyebrow"),
-        el("h1", title),
-        [el("p", sentence(lead), class_="lead") for lead in leads if lead],
-        el("dl", shown, class_="cards"),
-    )
+    return el("header", top, text, el("dl", shown, class_="cards"))
 
 
 def whole_page(title: str, *body: Any, style: str = "") -> str:

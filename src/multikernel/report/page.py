@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable, Sequence
 
 from multikernel.compare.results import Comparison, MethodResult, mean
 from multikernel.compare.table import (
@@ -15,12 +16,13 @@ from multikernel.compare.table import (
     importance_rows,
     left_out,
     percent,
+    score_title,
     seconds,
     table_rows,
 )
 from multikernel.io.files import write_text
 from multikernel.report import figures
-from multikernel.report.markup import Html, el, header, repeat, section, sentence, table, whole_page
+from multikernel.report.markup import Html, el, header, repeat, row, section, sentence, table, whole_page
 from multikernel.report.pictures import Pictures, confused_section, examples_section
 
 _HEADS = {
@@ -95,20 +97,20 @@ def _importance(comparison: Comparison) -> Html | None:
     if not comparison.importance:
         return None
     (_, *titles), *rows = importance_rows(comparison)
-    heads = [el("th", title, scope="col") for title in ("View", *titles)]
-    body = [
-        el("tr", el("th", view, scope="row"), [el("td", text, data_label=t) for t, text in zip(titles, texts)])
-        for view, *texts in rows
-    ]
-    score = HEADS[comparison.scoring]
     note = (
-        f"{IMPORTANCE.format(score[0].upper() + score[1:])}, with its standard deviation over such orders. Of views "
+        f"{IMPORTANCE.format(score_title(comparison))}, with its standard deviation over such orders. Of views "
         "that tell the same, each keeps what the method gave it. p-values are of permutation tests, corrected for "
         "the number of views."
     )
-    return section(
-        "Which views matter", table(heads, body, scroll="Which views matter"), el("p", note, class_="note")
-    )
+    return _plain_table("Which views matter", ["View", *titles], rows, note)
+
+
+def _plain_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], note: str) -> Html:
+    """A section with a table of text and a note on how to read it."""
+    body = [
+        row(name, [el("td", text, data_label=head) for head, text in zip(heads[1:], texts)]) for name, *texts in rows
+    ]
+    return section(title, table(heads, body, scroll=title), el("p", note, class_="note"))
 
 
 def _kernel_metrics(comparison: Comparison) -> Html | None:
@@ -116,17 +118,14 @@ def _kernel_metrics(comparison: Comparison) -> Html | None:
     if not comparison.kernel_metrics:
         return None
     titles = [name.replace("_", " ").capitalize() for name in comparison.kernel_metrics]
-    rows = [
-        el("tr", el("th", name, scope="row"), [el("td", f"{v:.3g}", data_label=t) for t, v in zip(titles, values)])
-        for name, *values in zip(comparison.kernel_names, *comparison.kernel_metrics.values())
-    ][: figures.MOST_ROWS]
+    columns = [[f"{value:.3g}" for value in values] for values in comparison.kernel_metrics.values()]
+    rows = list(zip(comparison.kernel_names, *columns))[: figures.MOST_ROWS]
     note = (
         "On the training samples of the first split. The spectral ratio is 0 for a kernel of rank one and 1 for the "
         "identity, in which all samples are alike only to themselves; the centred alignment is the correlation of "
         "its entries with those of the labels' kernel."
     )
-    shown = table(["Kernel", *titles], rows, scroll="Kernels in numbers")
-    return section("Kernels in numbers", shown, el("p", note, class_="note"))
+    return _plain_table("Kernels in numbers", ["Kernel", *titles], rows, note)
 
 
 def _notes(comparison: Comparison) -> Html | None:
@@ -153,7 +152,7 @@ def _row(comparison: Comparison, method: MethodResult) -> Html:
         width = len(columns(comparison)) - 1
         reason = el("span", method.error or "not run", class_="error")
         failed = el("td", reason, colspan=width, data_label="Failed")
-        return el("tr", el("th", method.title, scope="row"), failed, class_="failed")
+        return row(method.title, failed, class_="failed")
     shown = cells(comparison, method)
     is_best = method is comparison.best()
     name = [shown.pop("method"), el("span", "best", class_="mark") if is_best else None]
@@ -165,7 +164,7 @@ def _row(comparison: Comparison, method: MethodResult) -> Html:
         for key, text in shown.items()
     ]
     kind = "best" if is_best else "baseline" if method is comparison.baseline else None
-    return el("tr", el("th", name, scope="row"), others, class_=kind)
+    return row(name, others, class_=kind)
 
 
 def _explanation(comparison: Comparison) -> str:
