@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multikernel.compare.trial import interruption
 from multikernel.datasets import data_home
 from multikernel.io.files import DataError, atomic_write, write_text
 from multikernel_experiments.archives import Archives
 from multikernel_experiments.cells import Cells
 from multikernel_experiments.computer import machine
+from multikernel_experiments.interruption import interruption
 from multikernel_experiments.progress import Step, TimeLeft
 from multikernel_experiments.protocol import Course, Entry, Protocol
 from multikernel_experiments.results import Results

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from multikernel.compare.results import MethodResult
-from multikernel.compare.trial import interruption
 from multikernel_experiments.archives import Archives, MissingArray
 from multikernel_experiments.cells import Cells
 from multikernel_experiments.fitting import run_course, run_entry
+from multikernel_experiments.interruption import interruption
 from multikernel_experiments.protocol import Course, Entry, Protocol, Task
 
 Found = tuple[Any, dict[str, Any]]  # an entry or a course, and its record

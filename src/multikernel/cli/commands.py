@@ -29,7 +29,7 @@ from multikernel.compare import Comparison, compare
 from multikernel.compare.results import finite
 from multikernel.compare.stacks import make_scaler
 from multikernel.compare.table import text_table
-from multikernel.compare.trial import interruption, relative_gap
+from multikernel.compare.trial import relative_gap
 from multikernel.compare.tuning import METRICS, Choice, candidates, choose, configured, inner_folds, n_fits, r_squared
 from multikernel.estimators.registry import Method, available
 from multikernel.gram import DenseStack, gram_stack, precomputed_stack
@@ -120,25 +120,23 @@ def run_fit(options: argparse.Namespace) -> int:
         cues.set_params(**{f"{name}__memory": None for name, _ in cues.transformer_list})  # this machine's folder
         task = replace(task, X=X, preparation=replace(task.preparation, scale=None))
     how = task.preparation
-    with interruption() as check:
-        choice = _tuned(method, task, options)
-        check()
-        if choice.score is not None:
-            shown = ", ".join(f"{name}={value:g}" for name, value in choice.parameters.items())
-            percent = f"{options.scoring.replace('_', ' ')} {100 * choice.score:.1f} %"
-            score = f"R² {choice.score:.3f}" if options.regression else percent
-            say(options, f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
-        given = {name: getattr(how, name) for name in ("psd", "missing", "memory", "normalize")}
-        given["probability"] = options.proba or None
-        fixed = {name: value for name, value in given.items() if value is not None}
-        model: Any = method.make(how.kernels, **fixed, **choice.parameters)
-        scaler = make_scaler(how.scale)
-        if scaler is not None:
-            model = Pipeline([("scale", scaler), ("model", model)])
-        with warnings.catch_warnings(), ProgressBar(options.quiet, f"fitting {method.title}"):
-            warnings.filterwarnings("ignore", "columns of kernel", UserWarning)  # remarked on above
-            model.fit(task.X, task.y)
-        check()  # a fit that was interrupted returns what it has: not to be kept as a model
+    choice = _tuned(method, task, options)
+    if choice.score is not None:
+        shown = ", ".join(f"{name}={value:g}" for name, value in choice.parameters.items())
+        percent = f"{options.scoring.replace('_', ' ')} {100 * choice.score:.1f} %"
+        score = f"R² {choice.score:.3f}" if options.regression else percent
+        say(options, f"{shown} chosen by {options.inner_cv}-fold validation ({score})")
+    given = {name: getattr(how, name) for name in ("psd", "missing", "memory", "normalize")}
+    given["probability"] = options.proba or None
+    fixed = {name: value for name, value in given.items() if value is not None}
+    estimator: Any = method.make(how.kernels, **fixed, **choice.parameters)
+    scaler = make_scaler(how.scale)
+    model = estimator if scaler is None else Pipeline([("scale", scaler), ("model", estimator)])
+    estimator._keep_interrupted = False  # half a model is none to write
+    with warnings.catch_warnings(), ProgressBar(options.quiet, f"fitting {method.title}"):
+        warnings.filterwarnings("ignore", "columns of kernel", UserWarning)  # remarked on above
+        model.fit(task.X, task.y)
+    del estimator._keep_interrupted
     whole = model if cues is None else Pipeline([("cues", cues), ("model", model)])
     save(whole, options.output, metadata=_metadata(method, task, options))
     # a square Gram stack of kernels knows k(x, x) of the training samples, an array does not

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from multikernel.compare.importance import PooledParts, views_of
 from multikernel.compare.results import Comparison, KernelResult, MethodResult
 from multikernel.compare.stacks import Preparation
 from multikernel.compare.table import HEADS
-from multikernel.compare.trial import Trial, interruption
+from multikernel.compare.trial import Trial
 from multikernel.compare.tuning import METRICS, Split, candidates, configured, inner_folds, n_fits, validates_itself
 from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.registry import Method, available
@@ -202,12 +201,11 @@ class Contest:
     def run(self, splits: list[Split], views: Views) -> None:
         """Fill in the comparison, split by split, and say which views matter; after Ctrl-C with what is done."""
         start = time.perf_counter()
-        with interruption() as self.check:
-            try:
-                for number, split in enumerate(splits):
-                    self._run_split(f"split {number + 1}/{len(splits)}", *split, views)
-            except KeyboardInterrupt:
-                self.found.interrupted = True
+        try:
+            for number, split in enumerate(splits):
+                self._run_split(f"split {number + 1}/{len(splits)}", *split, views)
+        except KeyboardInterrupt:
+            self.found.interrupted = True
         self._add_importance(SHARE * (time.perf_counter() - start))
         self.found.seconds = time.perf_counter() - start
 
@@ -229,7 +227,10 @@ class Contest:
         for entry in self.entries:
             result, before = entry.result, self.done
             what = f"{label}: {entry.method.title if entry.kernel is None else f'{result.name} alone'}"
-            step = partial(self._step, what)
+
+            def step(what: str = what) -> None:
+                self._show(what, self.done + 1)
+
             if entry.kernel is not None and result.error is None:
                 trial.run_single(entry.method, entry.tried, entry.kernel, result, step)
             elif entry.kernel is None and result.error is None and result.left_out is None:
@@ -239,11 +240,6 @@ class Contest:
                     pooled.add(model, testing, y[test])
             # fits that a failure has made needless count as done
             self._show(what, before + entry.n_fits)
-
-    def _step(self, what: str) -> None:
-        """One more fit is done."""
-        self.check()
-        self._show(what, self.done + 1)
 
     def _show(self, what: str, done: int) -> None:
         if done > self.done:

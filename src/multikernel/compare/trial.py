@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-import signal
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -31,34 +28,6 @@ from multikernel.io.files import DataError
 _PROC = Path("/proc/self")
 # of each of three classes: enough to run through everything that gets compiled
 WARM_UP_SAMPLES = 20
-
-
-@contextmanager
-def interruption() -> Iterator[Callable[[], None]]:
-    """Context that remembers Ctrl-C, on the main thread; gives a function that raises it again.
-
-    A fit that is interrupted returns a model that is usable but not finished: whoever runs many must not count it.
-    """
-    asked = False
-    previous: Any = signal.getsignal(signal.SIGINT)
-    listens = callable(previous) and threading.current_thread() is threading.main_thread()
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        previous(number, frame)
-
-    def check() -> None:
-        if asked:
-            raise KeyboardInterrupt
-
-    if listens:
-        signal.signal(signal.SIGINT, remember)
-    try:
-        yield check
-    finally:
-        if listens:
-            signal.signal(signal.SIGINT, previous)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,9 @@ def make_on_stack(method: Method, parameters: dict[str, Any], folds: list[Split]
     settings: dict[str, Any] = {"psd": "ignore", "n_jobs": -1, **({"cv": folds} if folds else {})}
     known = signature(method.estimator).parameters
     settings = {name: value for name, value in settings.items() if name in known}
-    return method.make("precomputed", **{**settings, **parameters})
+    model: Any = method.make("precomputed", **{**settings, **parameters})
+    model._keep_interrupted = False  # Ctrl-C ends everything: half a model is none to count
+    return model
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Run:
                     yield search
             except (KeyboardInterrupt, OutOfTime) as end:
                 interrupted = isinstance(end, KeyboardInterrupt)
-                if search.done < needed or not (interrupted or self.max_time is not None):
+                if search.done < needed or not (self.keep_interrupted if interrupted else self.max_time is not None):
                     raise
                 search.complete = False
                 why = "it was interrupted" if interrupted else "max_time was nearly used up"

@@ -212,7 +212,7 @@ def _target_name(table: Table, target: str | None) -> str:
             raise DataError(f"{table.source} has no column {target!r} for the target; {choices}")
         return target
     usual = [name for name in table.blocks if name.lower() in USUAL_TARGETS]
-    if table.is_archive and usual:
+    if table.is_archive:
         usual = _as_long_as_samples(table, usual)
     if len(usual) != 1:
         found = "several columns could be" if usual else "no column is obviously"
@@ -223,17 +223,17 @@ def _target_name(table: Table, target: str | None) -> str:
 
 def _as_long_as_samples(table: Table, usual: list[str]) -> list[str]:
     """Those of an archive's candidates that are as long as its data, the longest: ``classes`` is often names only."""
-    lengths = {}  # entries, or rows where a sample has several labels
-    for name in usual:
-        block = table.blocks[name]
-        lengths[name] = block.size if block.size == max(block.shape, default=1) else len(block)
-    data = [block for name, block in table.blocks.items() if block.ndim >= 2 and name not in usual]
+    blocks = table.blocks
+    lengths = {
+        k: blocks[k].size if blocks[k].size == max(blocks[k].shape, default=1) else len(blocks[k]) for k in usual
+    }
+    data = [block for name, block in blocks.items() if block.ndim >= 2 and name not in usual]
     # the last axis too: kernels may be stored as (F, n, n)
     sides = {block.shape[0] for block in data} | {block.shape[-1] for block in data if block.ndim == 3}
-    fitting = [name for name in usual if not sides or lengths[name] in sides]
+    fitting = {name: length for name, length in lengths.items() if not sides or length in sides}
     if not fitting:  # labels of another length are reported where they are put beside the data
         return [name for name in usual if name.lower() not in ("class", "classes")]
-    return [name for name in fitting if lengths[name] == max(lengths[other] for other in fitting)]
+    return [name for name, length in fitting.items() if length == max(fitting.values())]
 
 
 def _labels(table: Table, target: str, *, regression: bool = False, fewest: int = 2) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ from multikernel.io.files import DataError, near_matches
 from multikernel.kernels.views import aligned_rows, take_rows
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-
-
 Blocks = dict[str, np.ndarray]
 
 
@@ -50,8 +48,15 @@ def read_table(path: str | os.PathLike[str], *, text: str | None = None) -> Tabl
         raise DataError(f"{path} is empty (0 bytes)")
     try:
         blocks = reader(path, text)
+    except (DataError, MemoryError):
+        raise
     except PermissionError:
         raise DataError(f"{path} cannot be read: permission denied") from None
+    except Exception as error:  # readers raise a dozen unrelated types on damaged files
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise DataError(
+            f"{path} is not a complete {path.suffix} file: {reason}. It may be truncated: write it again"
+        ) from None
     if not blocks:
         raise DataError(f"{path} holds no arrays")
     return Table(str(path), blocks, is_archive=reader in (_read_npz, _read_mat))
@@ -83,8 +88,15 @@ def read_tables(
     if len(set(views)) < len(views):
         raise DataError(f"two files are named {views[0]!r}: each view needs its own file name")
     ids, rows = aligned_rows({view: table.ids or [] for view, table in zip(views, tables)})
-    if not outer:
-        _refuse_other_samples(rows, ids)
+    lacking = {view: [ids[k] for k in np.flatnonzero(own < 0)] for view, own in rows.items()}
+    told = [
+        f"{len(own)} IDs are missing in {view!r}, {own[0]!r} for instance" for view, own in lacking.items() if own
+    ]
+    if told and not outer:
+        raise DataError(
+            f"the files hold different samples: {'; '.join(told)}. Keep all of them with --missing mask, or only "
+            "those that all files have"
+        )
     aligned = {view: _taken(table, rows[view]) for view, table in zip(views, tables)}
     blocks, columns = _merged(aligned) if names is None else (_all_names(aligned), {})
     return Table(", ".join(table.source for table in tables), blocks, ids=list(map(str, ids)), views=columns)
@@ -97,40 +109,21 @@ def _with_ids(path: str | os.PathLike[str], id: str, needed: bool) -> Table:
         return table
     if id not in table.blocks:
         raise DataError(f"{table.source} has no column {id!r} with IDs; {near_matches(id, list(table.blocks))}")
-    ids = [_as_text(value) for value in table.blocks.pop(id).ravel()]
-    empty = [row for row, identity in enumerate(ids) if not identity]
-    if empty:
+    column = table.blocks.pop(id).ravel()
+    # the same text whether a file holds an ID as text, as a whole number or as a float
+    ids = [f"{value:.15g}" if column.dtype.kind == "f" else str(value).strip() for value in column]
+    empty = np.flatnonzero(empty_cells(column) | (np.array(ids) == ""))
+    if len(empty):
         raise DataError(f"{table.source}: {len(empty)} rows have no ID in {id!r}, first row {empty[0]}")
     return Table(table.source, table.blocks, table.is_archive, ids)
 
 
-def _as_text(value: object) -> str:
-    """An ID as text, the same whether a file holds it as text, as a whole number or as a float."""
-    if isinstance(value, (float, np.floating)):
-        return "" if np.isnan(value) else f"{value:.15g}"
-    return str(value).strip()
-
-
-def _refuse_other_samples(rows: Mapping[str, np.ndarray], ids: Sequence[Any]) -> None:
-    """An error if files lack samples that others have, with how many are missing where."""
-    lacking = {view: [ids[k] for k in np.flatnonzero(own < 0).tolist()] for view, own in rows.items()}
-    told = [
-        f"{len(own)} IDs are missing in {view!r}, {own[0]!r} for instance" for view, own in lacking.items() if own
-    ]
-    if told:
-        raise DataError(
-            f"the files hold different samples: {'; '.join(told)}. Keep all of them with --missing mask, or only "
-            "those that all files have"
-        )
-
-
 def _taken(table: Table, rows: np.ndarray) -> Blocks:
     """The columns of a table, in another order of rows; empty cells for -1."""
+    n_ids = len(table.ids or ())
     for name, block in table.blocks.items():
-        if len(block) != len(table.ids or ()):
-            raise DataError(
-                f"{table.source}: {name!r} has {len(block)} rows for {len(table.ids or ())} IDs: it cannot be joined"
-            )
+        if len(block) != n_ids:
+            raise DataError(f"{table.source}: {name!r} has {len(block)} rows for {n_ids} IDs: it cannot be joined")
     return {name: take_rows(block, rows) for name, block in table.blocks.items()}
 
 
@@ -237,16 +230,12 @@ def _typed(column: list[str]) -> np.ndarray:
 
 def _read_parquet(path: Path, text_column: str | None) -> Blocks:
     try:
-        import pyarrow
-        import pyarrow.parquet
+        from pyarrow import parquet
     except ImportError:
         raise DataError(
             f"{path}: reading parquet needs pyarrow: pip install 'multikernel[tables]' (or save as csv)"
         ) from None
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a complete parquet file: {_first_line(error)}") from None
+    table = parquet.read_table(path)
     # pandas stores an unnamed row index as such a column: it is not data
     names = [name for name in table.column_names if not name.startswith("__index_level_")]
     blocks = {name: _arrow_column(table[name]) for name in names}
@@ -271,24 +260,17 @@ def _arrow_column(column: Any) -> np.ndarray:
 
 def _read_npz(path: Path, text_column: str | None) -> Blocks:
     """Read an archive of arrays; pickled objects are refused."""
-    import zipfile
-    import zlib
-
-    blocks = {}
-    key = None
+    blocks, key = {}, None
     try:
         with np.load(path, allow_pickle=False) as archive:
             for key in archive.files:
                 blocks[key] = archive[key]
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, AttributeError, TypeError) as error:
-        if "Object arrays" in str(error):
-            raise DataError(
-                f"{path}: the array {key!r} holds pickled objects, which may run code when read; "
-                "save plain arrays of numbers or text"
-            ) from None
-        where = f" (at the array {key!r})" if key else ""
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
         raise DataError(
-            f"{path} is not a complete .npz archive{where}: {_first_line(error)}. It may be truncated: write it again"
+            f"{path}: the array {key!r} holds pickled objects, which may run code when read; "
+            "save plain arrays of numbers or text"
         ) from None
     return blocks
 
@@ -303,9 +285,7 @@ def _read_mat(path: Path, text_column: str | None) -> Blocks:
         raise DataError(
             f"{path} is a MATLAB 7.3 (HDF5) file, which is not supported. In MATLAB: save('{path.name}', ..., '-v7')"
         ) from None
-    except Exception as error:  # the reader raises a dozen unrelated types on damaged files
-        raise DataError(f"{path} is not a complete MATLAB file: {_first_line(error)}") from None
-    blocks: dict[str, np.ndarray] = {}
+    blocks: Blocks = {}
     for key, value in content.items():
         if not key.startswith("__"):
             blocks.update(_mat_blocks(key, value))
@@ -325,11 +305,6 @@ def _mat_blocks(key: str, value: Any) -> dict[str, np.ndarray]:
         return {key: np.array(["".join(cell.ravel()) for cell in cells], dtype=object)}
     numeric = [isinstance(cell, np.ndarray) and cell.dtype.kind in "biuf" for cell in cells]
     return {f"{key}{{{i + 1}}}": cell for i, cell in enumerate(cells)} if all(numeric) else {}
-
-
-def _first_line(error: BaseException) -> str:
-    """An exception's message without its continuation."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 READERS: dict[str, Callable[[Path, str | None], Blocks]] = {
