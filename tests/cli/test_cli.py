@@ -69,7 +69,7 @@ def test_compare_prints_a_table_and_writes_a_page_and_json(run, flowers):
     assert "virginica" in page
     assert "multikernel compare --data" in page
     found = json.loads(Path("all.json").read_text(encoding="utf-8"))
-    families = ("linear", "polynomial", "rbf(mean)")
+    families = ("linear", "poly(3)", "rbf(mean)")
     assert found["kernel_names"] == [f"{family} on {view}" for view in ("petals", "sepals") for family in families]
     assert found["classes"] == ["setosa", "versicolor", "virginica"]
     assert "flowers.csv: 75 samples, 4 features in 2 views, 3 classes, 6 kernels" in err

@@ -58,7 +58,7 @@ def test_it_can_be_left_out_and_keeps_to_its_time(found, monkeypatch):
     PooledParts("average", {"a": np.array([0]), "b": np.array([1])}).importance(None, 0.0, 0)
     assert orders == [None, *[0] * 19, *[1] * 19]  # the fewest that tell anything
     monkeypatch.undo()
-    options = {"methods": ["average"], "cv": 3, "single_kernels": False}
+    options = {"methods": ["average"], "cv": 3, "grid": {"C": [1.0]}, "single_kernels": False}
     without = compare(X, Y, KERNELS, importance=False, **options)
     assert without.importance == []
     assert "Which views" not in text_table(without) + render(without)

@@ -202,3 +202,13 @@ def test_explanations_add_up_to_the_decision_function(model, n_classes):
     assert set(table["view"]) == {"columns 0, 1", "columns 2, 3", "column 4", "(intercept)"}
     named = make_pipeline(StandardScaler(), mk.MKLClassifier(KERNELS)).fit(frame, y)
     assert explain(named, frame[:2])["sample"].iloc[0] == "patient 0"
+
+
+def test_decisions_between_two_of_several_classes_are_named_after_the_winner():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], 20)
+    X = rng.normal(size=(60, 2)) + 4.0 * np.eye(3)[np.repeat(range(3), 20), :2]
+    table = explain(mk.KernelAverageClassifier([RBF()], multi_class="ovo").fit(X, y), X[:1])
+    sums = table.groupby("class")["contribution"].sum()
+    assert list(sums.index) == ["b over a", "c over a", "c over b"]
+    assert (sums[["b over a", "c over a"]] < 0).all()  # the sample is of class a

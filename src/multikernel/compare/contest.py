@@ -91,7 +91,7 @@ def compare(
     kernel_names, label_names : sequence of str, optional
         Names of precomputed kernels, and of the columns of a table of labels.
     random_state : int
-        Seed of the splits.
+        Seed of the splits, and of methods that draw samples.
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
         Score by which parameters are chosen and methods ranked; all three are computed. "roc_auc" is the mean over
         the classes, each against the rest.
@@ -119,7 +119,7 @@ def compare(
             if name not in known:
                 raise DataError(f"there is no {what} {name!r}; {near_matches(name, list(known))}")
     ready = {
-        name: configured(method, scoring, class_weight=class_weight, max_time=max_time)
+        name: configured(method, scoring, class_weight=class_weight, max_time=max_time, random_state=random_state)
         for name, method in available().items()
     }
     y = np.asarray(y)

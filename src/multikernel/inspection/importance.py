@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -46,16 +47,14 @@ def view_importance(
     """How much worse a model scores when a view tells it nothing.
 
     - ``method="permute"``: a view's kernels see the samples in a random order, all kernels of the view in the same.
-      Nothing is fitted or evaluated again: what each kernel adds to the scores is permuted. Give held-out samples; on
-      training samples even noise looks important. Of two views that tell the same, each keeps what the model gave it.
+      Nothing is fitted or evaluated again. On training samples even noise looks important. Of two views that tell the
+      same, each keeps what the model gave it. p-values are those of a permutation test: the share of 99 random orders
+      (``n_repeats`` where a model multiplies kernels) that score as well as the true one, or Student's t where none
+      does. For a view that is independent of the labels and of the other views they are exact, however the model was
+      fitted; where samples lack views, the factors of the mask are permuted with what a view adds.
     - ``method="refit"``: the model is fitted with and without the view on random three quarters of the samples, and
-      scored on the rest. Of two views that tell the same, neither is missed.
-
-    The p-values of "permute" are those of a permutation test: the share of 99 random orders (``n_repeats`` where a
-    model multiplies kernels) that score as well as the true one, or Student's t where none does. For a view that is
-    independent of the labels and of the other views they are exact, however the model was fitted; where samples lack
-    views, the factors of the mask are permuted with what a view adds. Those of "refit" are of Student's t with the
-    variance corrected for overlapping training sets [NB03].
+      scored on the rest. Of two views that tell the same, neither is missed. p-values are of Student's t with the
+      variance corrected for overlapping training sets [NB03].
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def view_importance(
     X, y : as for ``score``
         For "permute" samples the model has not seen; for "refit" those to split.
     views : dict or sequence, optional
-        Kernels of each view, see :func:`~multikernel.inspection.views.find_views`; by default kernels on the same
+        A dict of names to kernels, by name or position, or one label per kernel. By default kernels on the same
         columns are one view, and precomputed kernels are each their own.
     method : {"permute", "refit"}
     n_repeats : int
@@ -136,10 +135,10 @@ def _by_permuting(
 
 
 def permutation_p_value(scores: NDArray[np.float64], baseline: float) -> float:
-    """The chance of a score like ``baseline`` among those of random orders.
+    """The chance of a score like ``baseline`` among those of random orders: (g + 1) / (R + 1) if g of R are as good.
 
-    It is (g + 1) / (R + 1) if g of R are as good. If none is, it is the chance that Student's t gives a new draw of
-    being as good, where that is smaller; but never below 1 / (R + 1)², because nothing is known of tails so far out.
+    If none is, the chance that Student's t gives a new draw, where that is smaller; but never below 1 / (R + 1)²,
+    because nothing is known of tails so far out.
     """
     n = len(scores)
     exact = (1 + np.count_nonzero(scores >= baseline - 1e-12 * abs(baseline))) / (n + 1)
@@ -202,18 +201,10 @@ def kernels_of(model: Any, X: Any, kept: NDArray[np.intp]) -> Any:
 
 
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's correction: the p-values that keep the chance of any false discovery at their level.
-
-    Examples
-    --------
-    >>> holm(np.array([0.01, 0.04, 0.03]))
-    array([0.03, 0.06, 0.06])
-    """
+    """Holm's correction: the p-values that keep the chance of any false discovery at their level."""
     order = np.argsort(p, kind="stable")
-    corrected = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    out = np.empty(len(p))
-    out[order] = np.minimum(corrected, 1.0)
-    return out
+    corrected = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return corrected[np.argsort(order)]
 
 
 def explain(model: Any, X: Any, views: Any = None) -> Any:
@@ -221,10 +212,8 @@ def explain(model: Any, X: Any, views: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted estimator of this library, or a pipeline that ends in one
+    model, views : as for :func:`view_importance`
     X : as for ``predict``
-    views : dict or sequence, optional
-        As for :func:`view_importance`.
 
     Returns
     -------
@@ -232,7 +221,7 @@ def explain(model: Any, X: Any, views: Any = None) -> Any:
         Columns sample (the index of a data frame X, else its position), class, view and contribution. The
         contributions of a sample and class, that of the view "(intercept)" among them, add up to the decision
         function; for two classes that is the score of ``classes_[1]``, for ``multi_class="ovo"`` those of pairs
-        "a over b", for regression the prediction.
+        "b over a", for regression the prediction.
 
     Examples
     --------
@@ -265,12 +254,8 @@ def explain(model: Any, X: Any, views: Any = None) -> Any:
 
 def task_names(model: Any, n_tasks: int) -> list[Any]:
     """What the columns of scores are about: classes, labels, pairs of classes, or the prediction."""
-    classes = getattr(model, "classes_", None)
-    if classes is None:
-        return ["prediction"] if n_tasks == 1 else list(range(n_tasks))
-    if n_tasks == len(classes):
-        return list(classes)
-    if n_tasks == 1 and len(classes) == 2:
-        return [classes[1]]
-    pairs = [(a, b) for k, a in enumerate(classes) for b in classes[k + 1 :]]
-    return [f"{a} over {b}" for a, b in pairs] if n_tasks == len(pairs) else list(range(n_tasks))
+    classes = list(getattr(model, "classes_", ()))
+    if getattr(model, "multi_class", "") == "ovo" and len(classes) > 2:
+        return [f"{b} over {a}" for a, b in combinations(classes, 2)]
+    known = [classes, classes[1:], ["prediction"]]  # of two classes, the second has the scores
+    return next((names for names in known if len(names) == n_tasks), list(range(n_tasks)))

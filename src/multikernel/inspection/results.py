@@ -16,13 +16,11 @@ def results_frame(model: Any, importance: Any = None, stability: Any = None, *, 
 
     Parameters
     ----------
-    model : fitted estimator of this library, or a pipeline or search that ends in one
+    model, views : as for :func:`~multikernel.inspection.view_importance`
     importance : Bunch, optional
         Of :func:`~multikernel.inspection.view_importance`. All kernels of a view have its importance.
     stability : Bunch, optional
         Of :func:`~multikernel.inspection.weight_stability`.
-    views : dict or sequence, optional
-        As for :func:`~multikernel.inspection.view_importance`.
 
     Returns
     -------

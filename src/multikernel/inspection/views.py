@@ -18,26 +18,7 @@ Views = dict[str, NDArray[np.intp]]
 
 
 def find_views(model: Any, views: Any = None) -> Views:
-    """The kernels of each view: name to positions.
-
-    Parameters
-    ----------
-    model : fitted estimator of this library
-    views : dict or sequence, optional
-        A dict of names to kernels, by name or position, or one label per kernel. By default kernels on the same
-        columns are one view, and precomputed kernels are each their own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multikernel import MKLClassifier
-    >>> from multikernel.kernels import join_views, kernel_grid
-    >>> rng = np.random.default_rng(0)
-    >>> X, columns = join_views({"rna": rng.normal(size=(20, 3)), "protein": rng.normal(size=(20, 2))})
-    >>> model = MKLClassifier(kernel_grid(columns)).fit(X, np.arange(20) % 2)
-    >>> find_views(model)
-    {'rna': array([0, 1, 2]), 'protein': array([3, 4, 5])}
-    """
+    """Positions of the kernels of each view, by its name; ``views`` as for `view_importance`."""
     names = [str(name) for name in model.kernel_names_]
     if views is None:
         return {name: np.array([k]) for k, name in enumerate(names)} if model._family is None else model._family.views

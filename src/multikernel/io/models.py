@@ -36,25 +36,17 @@ def save(
     metadata: Mapping[str, Any] | None = None,
     trusted: Iterable[type] = (),
 ) -> None:
-    """Write a fitted estimator to a model file, atomically.
+    """Write a fitted estimator to a model file, atomically; a `ModelFileError` if it holds a function, say.
 
     Parameters
     ----------
-    estimator : estimator
-        Fitted, of one of the registered classes.
+    estimator : fitted estimator of this library, or pipeline that ends in one
     path : path
-        Where to; the usual ending is ``.mkl``.
+        The usual ending is ``.mkl``.
     metadata : mapping, optional
         Values that JSON can hold, kept with the model: names of columns, a remark.
     trusted : iterable of type
         Classes of your own that the estimator holds, such as a kernel. Give them to `load` as well.
-
-    Raises
-    ------
-    ModelFileError
-        When the estimator holds what a file cannot, such as a function.
-    sklearn.exceptions.NotFittedError
-        When it is not fitted.
     """
     check_is_fitted(estimator)
     try:
@@ -89,16 +81,8 @@ def save(
 def load(path: str | os.PathLike[str], *, trusted: Iterable[type] = ()) -> BaseEstimator:
     """Read an estimator from a model file; its predictions are those of the one saved, to the last bit.
 
-    Parameters
-    ----------
-    path : path
-    trusted : iterable of type
-        Classes of your own that may be made.
-
-    Raises
-    ------
-    ModelFileError
-        When the file is not a model, is damaged, or was written in a format that this version does not read.
+    A `ModelFileError` says if the file is not a model, is damaged, or has a format that this version does not read.
+    ``trusted`` are classes of your own that may be made.
     """
     with _archive(path) as archive:
         manifest = _checked_manifest(archive)
@@ -121,9 +105,8 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
     """The archive of a model file; whatever goes wrong with it is a `ModelFileError` that names the file.
 
-    The zip reader, the JSON reader, the array reader and the decoder each have their own exceptions for bytes that
-    make no sense, and a flipped bit can reach any of them. No code of a file is run, so whatever is raised comes from
-    the file's content.
+    A flipped bit can reach the readers of zip, JSON and arrays and the decoder, each with exceptions of its own. No
+    code of a file is run, so whatever is raised comes from the file's content.
     """
     try:
         if not Path(path).exists():
