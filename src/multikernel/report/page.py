@@ -7,19 +7,8 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 
+from multikernel.compare import table as tables
 from multikernel.compare.results import Comparison, MethodResult, mean
-from multikernel.compare.table import (
-    HEADS,
-    IMPORTANCE,
-    cells,
-    columns,
-    importance_rows,
-    left_out,
-    percent,
-    score_title,
-    seconds,
-    table_rows,
-)
 from multikernel.io.files import write_text
 from multikernel.report import figures
 from multikernel.report.markup import Html, el, header, repeat, row, section, sentence, table, whole_page
@@ -56,7 +45,7 @@ def render(comparison: Comparison, pictures: Pictures | None = None) -> str:
         _notes(comparison),
         repeat(
             comparison.command,
-            [f"Run on {started}, in {seconds(comparison.seconds)}."] if started else [],
+            [f"Run on {started}, in {tables.seconds(comparison.seconds)}."] if started else [],
             comparison.versions,
         ),
     ]
@@ -75,12 +64,12 @@ def _header(comparison: Comparison) -> Html:
     best, single = comparison.best(), comparison.best_kernel()
     cards = []
     if best is not None:
-        cards.append(("Best method", percent(best.score), best.title))
+        cards.append(("Best method", tables.percent(best.score), best.title))
     if single is not None:
-        cards.append(("Best single kernel", percent(single.score), single.name))
+        cards.append(("Best single kernel", tables.percent(single.score), single.name))
     cards.append(("Kernels", str(len(comparison.kernel_names)), f"{len(comparison.classes)} classes"))
     count = len(comparison.n_test)
-    cards.append(("Time", seconds(comparison.seconds), f"{count} split{'s' * (count != 1)}"))
+    cards.append(("Time", tables.seconds(comparison.seconds), f"{count} split{'s' * (count != 1)}"))
     return header("comparison", comparison.data, [comparison.description, comparison.protocol], cards)
 
 
@@ -96,11 +85,11 @@ def _importance(comparison: Comparison) -> Html | None:
     """What each view is worth to the best method and to the average kernel."""
     if not comparison.importance:
         return None
-    (_, *titles), *rows = importance_rows(comparison)
+    (_, *titles), *rows = tables.importance_rows(comparison)
+    lost = tables.IMPORTANCE.format(tables.score_title(comparison))
     note = (
-        f"{IMPORTANCE.format(score_title(comparison))}, with its standard deviation over such orders. Of views "
-        "that tell the same, each keeps what the method gave it. p-values are of permutation tests, corrected for "
-        "the number of views."
+        f"{lost}, with its standard deviation over such orders. Of views that tell the same, each keeps what the "
+        "method gave it. p-values are of permutation tests, corrected for the number of views."
     )
     return _plain_table("Which views matter", ["View", *titles], rows, note)
 
@@ -135,13 +124,13 @@ def _notes(comparison: Comparison) -> Html | None:
 
 def _results(comparison: Comparison) -> Html:
     """Methods with scores, time, gap, kernels, memory and parameters; the best is marked."""
-    titles = [_HEADS[key] for key in columns(comparison)]
+    titles = [_HEADS[key] for key in tables.columns(comparison)]
     heads = [el("th", title, scope="col", title=note) for title, note in titles]
-    rows = [_row(comparison, method) for method in table_rows(comparison)]
+    rows = [_row(comparison, method) for method in tables.table_rows(comparison)]
     return section(
         "Results",
         table(heads, rows, scroll="Results", class_="results", id="results-table"),
-        [el("p", line, class_="note left-out") for line in left_out(comparison)],
+        [el("p", line, class_="note left-out") for line in tables.left_out(comparison)],
         [el("p", sentence(remark), class_="remark") for remark in comparison.remarks],
         el("p", _explanation(comparison), class_="note"),
     )
@@ -149,11 +138,11 @@ def _results(comparison: Comparison) -> Html:
 
 def _row(comparison: Comparison, method: MethodResult) -> Html:
     if not method.scores:
-        width = len(columns(comparison)) - 1
+        width = len(tables.columns(comparison)) - 1
         reason = el("span", method.error or "not run", class_="error")
         failed = el("td", reason, colspan=width, data_label="Failed")
         return row(method.title, failed, class_="failed")
-    shown = cells(comparison, method)
+    shown = tables.cells(comparison, method)
     is_best = method is comparison.best()
     name = [shown.pop("method"), el("span", "best", class_="mark") if is_best else None]
     if trouble := method.error or method.left_out:  # some splits were done before
@@ -175,11 +164,11 @@ def _explanation(comparison: Comparison) -> str:
     elif comparison.scoring == "accuracy":
         parts.append(f"± is one standard error of a share among {sum(comparison.n_test)} test samples.")
     if comparison.scoring != "accuracy":
-        parts.append(f"Methods are ranked, and parameters chosen, by {HEADS[comparison.scoring]}.")
+        parts.append(f"Methods are ranked, and parameters chosen, by {tables.HEADS[comparison.scoring]}.")
     if comparison.kernel_seconds:
+        spent = tables.seconds(mean(comparison.kernel_seconds))
         parts.append(
-            f"Kernels are evaluated once for each split ({seconds(mean(comparison.kernel_seconds))}) and shared; "
-            "fit times are those of the final fit alone."
+            f"Kernels are evaluated once for each split ({spent}) and shared; fit times are those of the final fit."
         )
     peaks = [peak for method in comparison.methods for peak in method.peak_bytes]
     if any(map(math.isfinite, peaks)):
