@@ -82,16 +82,15 @@ def spectral_ratio(K: Any, weights: ArrayLike | None = None, *, normalize: bool 
     normalize : bool
         Whether to move the range from [1, √n] to [0, 1].
     """
-    stack = _parsed(K, None)[0]
-    ratio = _ratio(trace_norm(K, weights), frobenius_norm(K, weights))
-    found = (ratio - 1.0) / max(np.sqrt(len(stack)) - 1.0, 1e-300) if normalize else ratio
+    found = _ratio(trace_norm(K, weights), frobenius_norm(K, weights), len(_parsed(K, None)[0]) if normalize else 0)
     return found if found.ndim else float(found)
 
 
-def _ratio(trace: Values, size: Values) -> Vector:
-    """Trace over Frobenius norm; 1 for a kernel that is zero."""
+def _ratio(trace: Values, size: Values, n_samples: int = 0) -> Vector:
+    """Trace over Frobenius norm, 1 for a kernel that is zero; moved from [1, √n] to [0, 1] if n is given."""
     size = np.asarray(size, dtype=np.float64)
-    return np.divide(trace, size, out=np.ones(size.shape), where=size > 0.0)
+    ratio = np.divide(trace, size, out=np.ones(size.shape), where=size > 0.0)
+    return (ratio - 1.0) / max(np.sqrt(n_samples) - 1.0, 1e-300) if n_samples else ratio
 
 
 def numerical_rank(K: Any, weights: ArrayLike | None = None, *, tol: float = 1e-8) -> Values:
@@ -186,8 +185,7 @@ def kernel_metrics(K: Any, y: ArrayLike | None = None) -> dict[str, Vector]:
     """
     stack = _parsed(K, None)[0]
     table = {"trace_norm": trace_norm(stack), "frobenius_norm": frobenius_norm(stack)}
-    ratio = _ratio(table["trace_norm"], table["frobenius_norm"])
-    table["spectral_ratio"] = (ratio - 1.0) / max(np.sqrt(len(stack)) - 1.0, 1e-300)
+    table["spectral_ratio"] = _ratio(table["trace_norm"], table["frobenius_norm"], len(stack))
     if y is not None:
         table["centred_alignment"] = centred_alignment(stack, y)
     return {name: np.asarray(values) for name, values in table.items()}

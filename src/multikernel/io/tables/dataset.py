@@ -87,22 +87,15 @@ def read_dataset(
     precomputed : bool or str, optional
         Whether the arrays are kernels: of shape (F, n, n) or (n, n, F), or several of shape (n, n). By
         default this is seen from the shapes. A name picks one array of several.
-    distances : bool
-        Whether the matrices are distances, and not kernels.
+    distances, regression : bool
+        Whether matrices are distances, and not kernels, and the target a number, and not a class.
     id : str, optional
         Column, or array, with the ID of each sample.
     split : pair of str, optional
         Arrays of an archive with the rows to train and to test on: numbers from 0, or from 1 if they reach the number
         of samples, or masks; one row per split where they are two-way.
-    regression : bool
-        Whether the target is a number to predict, and not a class.
     allow_nan : bool
         Whether cells of features may be empty: they are NaN then. Files need not have the same samples.
-
-    Raises
-    ------
-    DataError
-        When the file or what is asked of it cannot be used.
     """
     paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     table = read_tables(paths, id, outer=allow_nan)
@@ -140,14 +133,7 @@ def read_dataset(
 def read_features(
     source: str | os.PathLike[str] | Table, names: Sequence[str], allow_nan: bool = False
 ) -> tuple[np.ndarray, Table]:
-    """Read the columns ``names``, in that order, whatever else a file or table holds: new samples for a model.
-
-    Returns
-    -------
-    X : ndarray of shape (m, len(names))
-    table : Table
-        All of the file, where labels may be too.
-    """
+    """Read the columns ``names``, in that order: new samples for a model, (m, len(names)), and all of the file."""
     table = source if isinstance(source, Table) else read_table(source)
     columns, _ = _columns(table.blocks)
     missing = [name for name in names if name not in columns]
