@@ -58,14 +58,14 @@ def weight_stability(
 
     Examples
     --------
+    >>> from sklearn.datasets import load_iris
     >>> from multikernel import MKLClassifier
-    >>> from multikernel.datasets import make_views
     >>> from multikernel.inspection import weight_stability
-    >>> data = make_views(120, n_informative=1, n_noise=2, random_state=0)
-    >>> model = MKLClassifier(data.kernels).fit(data.X, data.y)
-    >>> result = weight_stability(model, data.X, data.y, n_resamples=10, random_state=0)
-    >>> result.weights.shape, bool(result.frequencies[0] > result.frequencies[1:].max())
-    ((10, 3), True)
+    >>> from multikernel.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MKLClassifier([RBF(columns=[j]) for j in range(4)]).fit(X, y)
+    >>> weight_stability(model, X, y, n_resamples=4, random_state=0).frequencies.argmax() in (2, 3)
+    True
     """
     if n_resamples < 2 or n_resamples % 2:
         raise ValueError(f"n_resamples={n_resamples!r} must be even and at least 2: halves come in pairs.")
