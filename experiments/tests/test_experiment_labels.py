@@ -1,17 +1,16 @@
 """Experiments with tables of labels: the score, methods label by label, protocols on stand-ins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from multikernel_experiments import Course, Entry, Protocol, Task, all_protocols, reproduce
-from multikernel_experiments.findings.histories import (
-    alike_at_the_end,
-    ends_are_worst,
-    scores_and_weights_against_time,
-)
+from multikernel_experiments import Entry, Protocol, Task, all_protocols, reproduce
+from multikernel_experiments.findings.drawing import Picture
+from multikernel_experiments.findings.lines import alike_at_the_end, ends_are_worst, weights_against_time
 from multikernel_experiments.findings.sizes import time_by_labels
 from multikernel_experiments.labels import PerLabel, PerLabelEntry, mean_average_precision, signs_of_classes
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNDECIDED, along
 from multikernel_experiments.protocols import multilabel_sensitivity
 from multikernel_experiments.results import Results
 from multikernel_experiments.run import open_archives
@@ -127,23 +126,26 @@ def test_a_run_on_tables_leaves_out_what_it_should_and_keeps_weights_along_the_w
         entries=(
             PerLabelEntry("average", "average", "average"),
             Entry("max", "ml-mkl", "worst label", {"tol": 1e-2}, leaves_out=("b",)),
+            *along(Entry("line", "ml-mkl", "worst label", {"tol": 1e-6}, leaves_out=("b",)), (1, 20)),
         ),
         task=lambda archives, setting, split, quick: Task(training, testing, Y, Z, []),
         settings=("a", "b"),
         n_splits=1,
         score=mean_average_precision,
         metric="mean average precision",
-        course=(Course("course", "ml-mkl", "worst label", "max", "max", {"tol": 1e-6}, (1, 20)),),
-        figures=(scores_and_weights_against_time,),
+        figures=(Picture("weights", weights_against_time, keys=["line"], setting="a"),),
     )
     results = reproduce(protocol, tmp_path, data=tmp_path)
-    assert set(results.cells) == {("a", 0, "average"), ("b", 0, "average"), ("a", 0, "max")}
-    assert results.total == 3
+    line = {("a", 0, "line@1"), ("a", 0, "line@20")}
+    assert set(results.cells) == {("a", 0, "average"), ("b", 0, "average"), ("a", 0, "max"), *line}
+    assert results.total == 5
     assert all(record["error"] is None for record in results.cells.values())
     assert all(0.0 <= record["scores"][0] <= 1.0 for record in results.cells.values())
-    for point in results.courses["course"]["points"]:
-        assert_allclose(sum(point["weights"]), 1.0)
-    assert (tmp_path / "scores_and_weights_against_time.png").stat().st_size > 10_000
+    for place in line:
+        assert_allclose(sum(results.cells[place]["weights"][0]), 1.0)
+    svms = [results.cells[place]["n_svms"] for place in sorted(line)]
+    assert 0 < svms[0] < svms[1]
+    assert (tmp_path / "weights.png").stat().st_size > 10_000
     assert "| b |" in (tmp_path / "table.md").read_text()
 
 
@@ -152,39 +154,44 @@ def made_up(name, seconds, scores, gap=1e-3):
     protocol = all_protocols()[name]
     results = Results(protocol)
     for entry in protocol.entries:
-        for setting, time, score in zip(protocol.settings, seconds[entry.key], scores[entry.key]):
+        key = entry.line or entry.key
+        for setting, time, score in zip(protocol.settings, seconds[key], scores[key]):
+            svms = 100 * time * entry.params.get("max_iter", 1)
             record = {"scores": [score], "fit_seconds": [time], "gaps": [gap], "kernel_names": ["a"], "error": None}
-            results.cells[setting, 0, entry.key] = record
+            for split in range(protocol.n_splits):
+                results.cells[setting, split, entry.key] = {**record, "n_svms": svms}
     return results
 
 
 def test_verdicts_on_time_against_labels_read_slopes_ratios_and_scores():
     counts = np.array([2, 8, 32, 102])
-    seconds = {"max": counts**0.5, "max-vr": counts**0.6, "sum": counts**0.9, "sum-silp": 3.0 * counts}
+    seconds = {"max": counts**0.5, "max-vr": counts**0.6, "sum": counts**0.9, "sa": counts**0.5}
     seconds["sum-paper"] = 20.0 * counts
-    scores = {key: np.full(4, 0.6) for key in seconds} | {"max": np.full(4, 0.595)}
-    grows, faster, accurate = all_protocols()["multilabel-labels"].claims(
+    scores = {key: np.full(4, 0.6) for key in seconds} | {"sa": np.full(4, 0.595)}
+    grows, accurate, faster = all_protocols()["multilabel-labels"].verdicts(
         made_up("multilabel-labels", seconds, scores)
     )
     assert (grows.verdict, faster.verdict, accurate.verdict) == (HOLDS, HOLDS, HOLDS)
-    assert "max 0.50" in grows.evidence
+    assert "sa 0.50" in grows.evidence
+    assert "sa-printed" in grows.judged
+    assert faster.source == "this library"  # the factor is ours
     assert "sum-paper 202.0" in faster.evidence
     assert "-0.5 points" in accurate.evidence
-    slow = {**seconds, "max": 10.0 * counts}
-    worse = {**scores, "max": np.full(4, 0.5)}
-    found = all_protocols()["multilabel-labels"].claims(made_up("multilabel-labels", slow, worse))
+    slow = {**seconds, "max": 10.0 * counts, "sa": 10.0 * counts}
+    worse = {**scores, "sa": np.full(4, 0.5)}
+    found = all_protocols()["multilabel-labels"].verdicts(made_up("multilabel-labels", slow, worse))
     assert [verdict.verdict for verdict in found] == [FAILS, FAILS, FAILS]
 
 
 def test_verdicts_on_one_kernel_for_many_labels_read_scores_and_times_of_each_setting():
-    keys = [entry.key for entry in all_protocols()["multilabel"].entries]
+    keys = [entry.line or entry.key for entry in all_protocols()["multilabel"].entries]
     scores = {key: np.full(4, 0.6) for key in keys} | {"sum-paper": np.array([0.6, 0.605, 0.595, 0.6])}
-    seconds = {key: np.ones(4) for key in keys} | {"sum-paper": np.full(4, 2.5)}
-    alike, faster, accurate = all_protocols()["multilabel"].claims(made_up("multilabel", seconds, scores))
+    seconds = {key: np.ones(4) for key in keys} | {"line-sa": np.full(4, 0.02), "line-sum": np.full(4, 2.5)}
+    alike, faster, accurate = all_protocols()["multilabel"].verdicts(made_up("multilabel", seconds, scores))
     assert (alike.verdict, faster.verdict, accurate.verdict) == (HOLDS, HOLDS, HOLDS)
-    assert "VOC 2007: 2.5 times" in faster.evidence
-    scores["gmkl"], seconds["sum-paper"] = np.array([0.6, 0.7, 0.6, 0.6]), np.array([2.0, 0.5, 2.0, 2.0])
-    _, faster, accurate = all_protocols()["multilabel"].claims(made_up("multilabel", seconds, scores))
+    assert "VOC 2007: 60 against 250 SVMs, 0.02 against 2.50 s" in faster.evidence
+    scores["gmkl"], seconds["line-sum"] = np.array([0.6, 0.7, 0.6, 0.6]), np.array([2.0, 0.01, 2.0, 2.0])
+    _, faster, accurate = all_protocols()["multilabel"].verdicts(made_up("multilabel", seconds, scores))
     assert (faster.verdict, accurate.verdict) == (IN_PART, IN_PART)
     assert "Caltech, 20 labels: simple +0.0, vskl +0.0, gmkl -10.0, average +0.0; VOC 2007:" in accurate.evidence
 
@@ -197,17 +204,30 @@ def test_figures_show_every_line():
     time_by_labels(results, figure, dict(zip(results.protocol.settings, counts.tolist())))
     drawn = [line for line in figure.axes[0].lines if len(line.get_xdata())]
     assert len(drawn) == 2 * len(keys)  # each line, and circles around what is not certified
-    sensitivity = Results(all_protocols()["multilabel-sensitivity"])
-    points = [{"max_iter": 34 * k, "score": 0.1 * k} for k in (1, 2, 4)]
-    for course in sensitivity.protocol.course:
-        sensitivity.courses[course.key] = {"points": points}
-    figure = Figure()
-    sensitivity.protocol.figures[0](sensitivity, figure)
-    assert sum(len(axes.lines) for axes in figure.axes) == len(sensitivity.protocol.course)
-    # the figures are there, but one split is no ground for a verdict
-    for claim in sensitivity.protocol.claims(sensitivity):
-        assert claim.verdict == UNJUDGED
-        assert "40.0" in claim.evidence
+
+
+def sensitive(n_splits):
+    """Lines that all rise to 40 %, but δ = 0 and δ = 1, which end a point lower."""
+    protocol = replace(multilabel_sensitivity.PROTOCOL, n_splits=n_splits)
+    results = Results(protocol)
+    for entry in protocol.entries:
+        for split in range(n_splits):
+            low = 0.01 * (entry.line in ("δ=0", "δ=1"))
+            score = 0.4 * entry.params.get("max_iter", 768) / 768 - low + 0.001 * split
+            results.cells["all", split, entry.key] = {"scores": [score], "fit_seconds": [1.0]}
+    return results
+
+
+def test_one_seed_is_undecided_and_five_are_judged():
     keys = list(multilabel_sensitivity.DELTAS)
-    assert alike_at_the_end(sensitivity, keys, close=1.0)[0] == HOLDS
-    assert ends_are_worst(sensitivity, keys)[0] == FAILS
+    for claim in multilabel_sensitivity.PROTOCOL.verdicts(sensitive(1)):
+        assert claim.verdict == UNDECIDED
+        assert "40.0" in claim.evidence
+    several = sensitive(5)
+    assert alike_at_the_end(several, keys, close=2.0)[0] == HOLDS
+    assert alike_at_the_end(several, keys, close=0.5)[0] == FAILS
+    assert ends_are_worst(several, keys)[0] == HOLDS
+    assert ends_are_worst(several, [keys[1], keys[0], keys[3], keys[2]])[0] == FAILS
+    figure = Figure()
+    multilabel_sensitivity.PROTOCOL.figures[0](several, figure)
+    assert len(figure.axes) == 2

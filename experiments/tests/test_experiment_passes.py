@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 from multikernel_experiments.findings.passes import at, course, decades, flattening, overtakes, passes_to
-from multikernel_experiments.protocol import FAILS, HOLDS
+from multikernel_experiments.findings.rates import complexity_table, costs, flatten
+from multikernel_experiments.protocol import FAILS, HOLDS, UNDECIDED
 from multikernel_experiments.protocols import svrg_rate, svrg_scaling
 from multikernel_experiments.results import Results
 from multikernel_experiments.standins import StandIns
@@ -24,24 +25,49 @@ def record(objectives, **counted):
     return {"history": rows, "objectives": [1.0], "gaps": [0.0], "scores": [1.0], "weights": [], "notes": []}
 
 
-def rates(svrg, obscure):
+def rates(svrg, obscure, printed):
     results = Results(svrg_rate.PROTOCOL)
     for setting in svrg_rate.PROTOCOL.settings:
         for key in svrg_rate.LINES:
-            values = {"svrg": svrg, "obscure": obscure, "ufo": obscure, "paper": obscure}.get(key, svrg)
+            values = {**dict.fromkeys(("obscure", "obscure-printed", "ufo"), obscure), "printed": printed}.get(
+                key, svrg
+            )
             results.cells[setting, 0, key] = record(1.0 + values)
-    return {v.claim: v.verdict for v in svrg_rate.PROTOCOL.claims(results)}
+    return {v.claim: v.verdict for v in svrg_rate.PROTOCOL.verdicts(results)}
 
 
 def test_a_straight_line_is_linear_and_overtakes_what_flattens():
-    verdicts = rates(10.0 ** (-PASSES / 8), 1.0 / PASSES)
+    verdicts = rates(10.0 ** (-PASSES / 8), 1.0 / PASSES, 10.0 ** (-PASSES / 30))
     assert set(verdicts.values()) == {HOLDS}
-    assert len(verdicts) == 4
+    assert len(verdicts) == 5
 
 
 def test_what_flattens_is_not_linear():
-    verdicts = rates(1.0 / PASSES, 10.0 ** (-PASSES / 8))
-    assert set(verdicts.values()) == {FAILS}
+    verdicts = rates(1.0 / PASSES, 10.0 ** (-PASSES / 8), 1.0 / PASSES)
+    assert [verdict for claim, verdict in verdicts.items() if "printed constants" not in claim] == [FAILS] * 4
+
+
+def test_where_nothing_was_judged_early_flattening_is_undecided():
+    results = Results(svrg_rate.PROTOCOL)
+    for setting in svrg_rate.PROTOCOL.settings:
+        for key in svrg_rate.LINES:
+            results.cells[setting, 0, key] = record(1.0 + 1.0 / PASSES, passes=PASSES + 15)
+    assert flatten(results, svrg_rate.LINES, ["ufo"], svrg_rate.BUDGETS)[0] == UNDECIDED
+
+
+def test_the_cost_of_an_error_is_the_passes_until_it_is_reached():
+    results = Results(svrg_rate.PROTOCOL)
+    for setting in svrg_rate.PROTOCOL.settings:
+        for key in svrg_rate.LINES:
+            results.cells[setting, 0, key] = record(1.0 + 1.0 / PASSES)
+    assert costs(results, svrg_rate.LINES, "ufo", "mfeat", (0.1, 0.01, 1e-3)) == [
+        (10, 0.0),
+        (100, 0.0),
+        (math.inf,) * 2,
+    ]
+    ((_, (heads, rows)),) = complexity_table(results, svrg_rate.LINES, svrg_rate.ROWS, svrg_rate.ERRORS)
+    assert rows[0][0] == "Level MKL, p = 1"
+    assert all(len(row) == len(heads) for row in rows)
 
 
 def test_a_course_is_the_best_so_far_above_the_bound_that_another_entry_proves():
@@ -67,17 +93,20 @@ def test_measures_of_a_course():
     assert overtakes(([1, 5], [0.9, 1e-9]), ([1, 2], [0.5, 1e-8]), 1e-6, 100) == math.inf
 
 
-@pytest.mark.parametrize(("power", "verdict"), [(0.2, HOLDS), (1.5, FAILS)])
-def test_the_verdict_on_kernels_follows_from_the_exponent(power, verdict):
+@pytest.mark.parametrize(("power", "left", "verdict"), [(0.2, 1e-4, HOLDS), (1.5, 0.1, FAILS)])
+def test_verdicts_on_the_theorem_read_steps_and_errors_apart(power, left, verdict):
     results = Results(svrg_scaling.PROTOCOL)
+    optimum = 0.1
     for setting in svrg_scaling.PROTOCOL.settings:
         size = float(setting.split()[0]) if "kernels" in setting else 1.0
         for entry in svrg_scaling.PROTOCOL.entries:
             counts = np.array([size**power, 2 * size**power])
-            found = record(np.array([1.1, 1.00005]), passes=counts, block_passes=counts)
-            results.cells[setting, 0, entry.key] = found
-    by_kernels, by_samples = svrg_scaling.PROTOCOL.claims(results)
-    assert by_kernels.verdict == verdict
+            found = record(np.array([1.1, 1.00005]), passes=counts, block_passes=counts, epoch=np.array([1, 2]))
+            far = left * (math.log(2.0) - optimum) if entry.key.startswith("printed") else 0.0
+            results.cells[setting, 0, entry.key] = {**found, "objectives": [optimum + far]}
+    error, steps, by_samples = svrg_scaling.PROTOCOL.verdicts(results)
+    assert error.verdict == verdict
+    assert steps.verdict == verdict
     assert by_samples.verdict == HOLDS
     assert math.isinf(passes_to(results, "svrg-2", "8 kernels", 1e-9))
 

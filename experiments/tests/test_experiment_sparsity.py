@@ -125,10 +125,10 @@ def test_the_verdict_on_an_interior_t_follows_from_the_curve(best, verdict):
         return 0.9 + noise - (0.0 if t is None else 0.002 * abs(t - best))
 
     results = filled(cskl_toy.PROTOCOL, score)
-    verdicts = cskl_toy.PROTOCOL.claims(results)
-    assert [v.verdict for v in verdicts[:3]] == [verdict] * 3
+    verdicts = cskl_toy.PROTOCOL.verdicts(results)
+    assert [v.verdict for v in verdicts[:4]] == [verdict] * 4
     assert f"best t = {best}" in verdicts[0].evidence
-    assert verdicts[3].verdict == FAILS  # t by validation is level with the others here
+    assert verdicts[4].verdict == FAILS  # t by validation is level with the others here
     for draw in cskl_toy.PROTOCOL.figures:
         assert render(draw, results, dpi=30) is not None
 
@@ -140,17 +140,19 @@ def test_verdicts_on_caltech_follow_from_wins_and_losses():
         )
 
     results = filled(cskl_caltech.PROTOCOL, score, n_splits=8)
-    found = {v.claim: v for v in cskl_caltech.PROTOCOL.claims(results)}
-    assert found["pairs: ν-CSKL, t by validation, is better than ℓ2 MKL"].verdict == FAILS
-    won = found["pairs: ν-CSKL, t by validation, is better than SimpleMKL"]
+    found = {v.claim: v for v in cskl_caltech.PROTOCOL.verdicts(results)}
+    assert found["pairs: ν-CSKL, t by validation, is better than ℓ2 MKL on 99 % of the problems"].verdict == FAILS
+    won = found["pairs: ν-CSKL, t by validation, is better than SimpleMKL on 29 % of the problems"]
     assert won.verdict == HOLDS
     assert "24 wins, 0 ties, 0 losses" in won.evidence
-    best = found["one against the rest: CSKL, t by best on test, is better than SimpleMKL"]
-    assert "mean accuracy 85.60 against 80.00" in best.evidence
+    best = found["one against the rest: CSKL, t by best on test, is better than SimpleMKL on 89 % of the problems"]
+    assert "mean score 85.60 against 80.00" in best.evidence
+    both = found["Neither SimpleMKL nor ℓ2 MKL is always the best"]
+    assert both.verdict == FAILS  # ℓ2 MKL is, here
     ((_, (heads, rows)),) = cskl_caltech.PROTOCOL.tables(results)
     assert len(rows) == 12  # two methods on pairs, one against the rest; two choices of t; two rivals
     assert all(len(row) == len(heads) for row in rows)
-    saturated = cskl_caltech.PROTOCOL.claims(results)[-1]
+    saturated = found[cskl_caltech.SATURATES]
     assert saturated.verdict in (FAILS, IN_PART)  # t = 4 is 0.8 points below t = 8
     for draw in cskl_caltech.PROTOCOL.figures:
         assert render(draw, results, dpi=30) is not None

@@ -61,10 +61,10 @@ def scores(better):
 
 
 def test_the_average_is_beaten_only_where_the_test_says_so():
-    nothing = grand.PROTOCOL.claims(filled(grand.PROTOCOL, scores(()), n_splits=2))
+    nothing = grand.PROTOCOL.verdicts(filled(grand.PROTOCOL, scores(()), n_splits=2))
     assert nothing[0].verdict == "holds"
     assert "none" in nothing[0].evidence
-    found = grand.PROTOCOL.claims(filled(grand.PROTOCOL, scores(("mkl-p2",)), n_splits=2))
+    found = grand.PROTOCOL.verdicts(filled(grand.PROTOCOL, scores(("mkl-p2",)), n_splits=2))
     assert found[0].verdict == "does not hold here"
     assert "MKL, p = 2" in found[0].evidence
     sparse = next(verdict for verdict in found if verdict.claim.startswith("Non-sparse"))

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from multikernel_experiments import Course, all_protocols, reproduce
+from multikernel_experiments import all_protocols, reproduce
 from multikernel_experiments.findings.against import over_splits, ranked
 from multikernel_experiments.findings.drawing import pictures
 from multikernel_experiments.page import page
-from multikernel_experiments.protocol import Entry
+from multikernel_experiments.protocol import Entry, along
 from multikernel_experiments.protocols import flower17, which_p
 from multikernel_experiments.results import Results
 from multikernel_experiments.saved import load
@@ -34,8 +34,8 @@ SMALL = StandIns(size=6)
 def small():
     """Flower17's protocol with two cheap entries, two splits and one line against time."""
     entries = [Entry("average", "average", "average", {}, {"C": (1.0, 10.0)}), Entry("mkl", "mkl", "MKL", {"C": 1.0})]
-    course = [Course("silp", "mkl", "SILP", "mkl", "p = 1", {"solver": "silp"}, (1, 2))]
-    return replace(flower17.PROTOCOL, entries=entries, course=course, n_splits=2, claims=lambda results: [])
+    entries += along(Entry("silp", "mkl", "SILP", {"solver": "silp"}), (2,))
+    return replace(flower17.PROTOCOL, entries=entries, n_splits=2, claims=())
 
 
 def test_several_processes_find_what_one_finds(small, tmp_path):
@@ -47,12 +47,11 @@ def test_several_processes_find_what_one_finds(small, tmp_path):
         assert record["scores"] == alone.cells[place]["scores"]
         assert record["parameters"] == alone.cells[place]["parameters"]
         assert record["cores"] == 1
-    assert together.courses.keys() == {"silp"}
-    assert [step.done for step in steps] == [1, 2, 3, 4, 5]
+    assert [step.done for step in steps] == [1, 2, 3, 4, 5, 6]
     assert steps[0].left > 0
     assert "Times are those of fits on one core." in (tmp_path / "two" / "table.md").read_text()
     again = reproduce(small, tmp_path / "two", data=SMALL, jobs=2, say=steps.append)
-    assert "finished before" in steps[5].text
+    assert "finished before" in steps[6].text
     assert again.cells == together.cells
 
 
@@ -65,7 +64,7 @@ from multikernel_experiments.protocols import flower17
 from multikernel_experiments.standins import StandIns
 from dataclasses import replace
 entries = [Entry(f"e{k}", "average", f"e{k}", {}, {"C": (1.0 + k, 10.0 + k)}) for k in range(10)]
-protocol = replace(flower17.PROTOCOL, entries=entries, course=(), n_splits=2, claims=lambda results: [])
+protocol = replace(flower17.PROTOCOL, entries=entries, n_splits=2, claims=())
 folder, jobs = sys.argv[1], int(sys.argv[2])
 reproduce(protocol, folder, data=StandIns(size=6), jobs=jobs, say=lambda step: print(step, flush=True))
 """
@@ -115,7 +114,7 @@ def test_a_process_that_dies_is_explained(small, tmp_path):
         return flower17.task(archives, setting, split, quick)
 
     with pytest.raises(DataError, match="--jobs 1 needs less memory"):
-        reproduce(replace(small, task=task, course=()), tmp_path, data=SMALL, jobs=2)
+        reproduce(replace(small, task=task), tmp_path, data=SMALL, jobs=2)
 
 
 def test_a_data_set_that_an_archive_lacks_does_not_stop_the_others(tmp_path):
@@ -124,7 +123,7 @@ def test_a_data_set_that_an_archive_lacks_does_not_stop_the_others(tmp_path):
     entries = [replace(entry, grid={"C": (1.0,)}) for entry in which_p.PROTOCOL.entries[:2]]
     protocol = replace(
         which_p.PROTOCOL, entries=entries, settings=("DNA", "Sonar"), files=("uci_pack.npz",), n_splits=1,
-        claims=lambda results: [],
+        claims=(),
     )  # fmt: skip
     results = reproduce(protocol, tmp_path / "out", data=tmp_path)
     assert "uci_pack.npz has no array" in results.cells["DNA", 0, "average"]["error"]
@@ -142,10 +141,9 @@ def test_the_quick_run_on_embedded_data_does_all_that_a_protocol_asks_for(name, 
     results = load(protocol, folder)
     assert len(results.cells) == results.total
     assert [record["error"] for record in results.cells.values() if record["error"]] == []
-    assert results.courses.keys() == {course.key for course in protocol.course}
     for text in (capsys.readouterr().out, (folder / "table.md").read_text(), (folder / "page.html").read_text()):
         assert ("Stand-in data, not the paper's" in text) == needed
-    for picture in pictures(results):
+    for picture in pictures(protocol):
         # ranks need three data sets, and a quick run has two
         assert (folder / f"{picture.name}.svg").is_file() != (name == "grand")
 
@@ -270,7 +268,7 @@ def test_the_time_left_counts_kernels_that_are_still_to_be_made(small, tmp_path)
         return flower17.task(archives, "all", split, quick)
 
     steps = []
-    protocol = replace(small, task=task, settings=("a", "b"), n_splits=1, course=(), figures=())
+    protocol = replace(small, task=task, settings=("a", "b"), n_splits=1, figures=())
     found = reproduce(protocol, tmp_path, data=SMALL, say=steps.append)
     expected = sum(found.cells["a", 0, key]["seconds"] for key in ("average", "mkl"))
     kernels = found.cells["a", 0, "average"]["kernel_seconds"]

@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multikernel_experiments.protocol import Course, Entry, Protocol, Task, Verdict
+    from multikernel_experiments.protocol import Entry, Protocol, Task, Verdict
     from multikernel_experiments.run import reproduce
 
 __version__ = "0.2.0"
 
-__all__ = ["Course", "Entry", "Protocol", "Task", "Verdict", "all_protocols", "reproduce"]
+__all__ = ["Entry", "Protocol", "Task", "Verdict", "all_protocols", "reproduce"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from multikernel.compare.table import seconds
 from multikernel.report.figures import weights_figure
 from multikernel.report.markup import Html, el, header, repeat, section, table, whole_page
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Verdict
+from multikernel_experiments.protocol import HOLDS, IN_PART, UNDECIDED, UNTESTED, Verdict
 from multikernel_experiments.remarks import about_times, remarks
 from multikernel_experiments.results import Results
 from multikernel_experiments.tables import Table, tables
@@ -37,7 +37,7 @@ def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
     protocol = results.protocol
     sections = [
         _banner(results),
-        _verdicts(protocol.claims(results)),
+        _verdicts(protocol.verdicts(results)),
         [_table(results, title, found) for title, found in tables(results)],
         [_figure(name, caption, image) for name, (caption, image) in figures.items()],
         weights_figure(results.comparison(protocol.settings[0])) if len(protocol.settings) == 1 else None,
@@ -51,10 +51,10 @@ def page(results: Results, figures: Mapping[str, tuple[str, bytes]]) -> str:
 def _header(results: Results) -> Html:
     protocol = results.protocol
     # a mean over other settings is no rival
-    whole = [e for e in protocol.entries if all(results.scores(e.key, setting) for setting in protocol.settings)]
+    whole = [e for e in protocol.in_tables if all(results.scores(e.key, setting) for setting in protocol.settings)]
     scored = {entry.title: results.score(entry.key) for entry in whole}
     best = max(scored, key=lambda title: scored[title], default=None)
-    counts = [len(protocol.entries), len(protocol.settings), protocol.n_splits]
+    counts = [len(protocol.in_tables), len(protocol.settings), protocol.n_splits]
     cards = [("Methods", str(counts[0]), protocol.metric), ("Splits", str(counts[2]), "of each setting")]
     if counts[1] > 1:
         cards.append(("Settings", str(counts[1]), protocol.setting_title))
@@ -70,12 +70,13 @@ def _banner(results: Results) -> list[Html]:
 def _verdicts(verdicts: list[Verdict]) -> Html | None:
     if not verdicts:
         return None
-    kinds = {HOLDS: "mark", IN_PART: "mark part", UNJUDGED: "mark part", FAILS: "mark no"}
+    kinds = {HOLDS: "mark", **dict.fromkeys((IN_PART, UNDECIDED, UNTESTED), "mark part")}
     items = [
         el(
             "li",
             el("span", v.verdict, class_=kinds.get(v.verdict, "mark no")),
             f"{v.claim} [{v.source}]",
+            el("p", f"{v.about}: {v.judged}"),
             el("p", v.evidence),
         )
         for v in verdicts

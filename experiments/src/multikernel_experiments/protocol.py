@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from multikernel_experiments.results import Results
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
-UNJUDGED = "not judged: one split"
+UNDECIDED, UNTESTED = "undecidable here", "not tested"
+# What a claim is about. Claims of our own are never cited as a paper's.
+PRINTED, PROBLEM, OWN = "algorithm as printed", "problem, solved here", "our own claim"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ class Entry:
         The figure that a paper gives for it, with the source.
     leaves_out : sequence of str
         Settings in which it is not run.
+    at : mapping of str to mapping
+        Further parameters in some settings.
+    line : str
+        Entries with the same one are points of a line, see `along`: they are in figures, not in tables of scores.
     """
 
     key: str
@@ -49,6 +55,8 @@ class Entry:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     published: str = ""
     leaves_out: Sequence[str] = ()
+    at: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    line: str = ""
 
     def registered(self) -> Method:
         """The registered method, with this title, these parameters and this grid."""
@@ -66,6 +74,29 @@ class Entry:
         """The same with fewer points on each axis of the grid."""
         return replace(self, grid={name: thin(values) for name, values in self.grid.items()})
 
+    def placed(self, setting: str, split: int) -> Entry:
+        """The entry in a place: its parameters there, and a random state of its own for each split."""
+        params = {**self.params, **self.at.get(setting, {})}
+        if isinstance(params.get("random_state"), int):
+            params["random_state"] += split
+        return replace(self, params=params)
+
+
+def along(entry: Entry, values: Sequence[Any], name: str = "max_iter", mark: str = "@") -> list[Entry]:
+    """A line of entries ``key@value`` that differ in one parameter, as a rule the number of iterations.
+
+    Examples
+    --------
+    >>> from multikernel_experiments.protocol import Entry, along
+    >>> [point.key for point in along(Entry("silp", "mkl", "SILP", {"solver": "silp"}), (1, 10))]
+    ['silp@1', 'silp@10']
+    """
+    key, title, params = entry.key, entry.title, entry.params
+    return [
+        replace(entry, key=f"{key}{mark}{v}", title=f"{title}, {name} = {v:g}", params={**params, name: v}, line=key)
+        for v in values
+    ]
+
 
 def thin(values: Sequence[Any]) -> list[Any]:
     """Every second value, every third of more than six; short axes stay.
@@ -77,33 +108,6 @@ def thin(values: Sequence[Any]) -> list[Any]:
     ([1, 100], [0, 3, 6, 9], [1, 2])
     """
     return list(values)[:: 1 if len(values) < 3 else 2 if len(values) < 7 else 3]
-
-
-@dataclass(frozen=True)
-class Course:
-    """A line of the plot of objective and accuracy against time.
-
-    The estimator is fitted anew with each of ``budgets`` as ``max_iter``, with the parameters that validation
-    chose for the entry ``like`` on the first split.
-
-    Parameters
-    ----------
-    key, method, title, params
-        As for `Entry`.
-    like : str
-        Key of the entry whose chosen parameters are taken.
-    problem : str
-        Lines with the same name solve the same problem, so that their lower bounds hold for each other.
-    budgets : sequence of int
-    """
-
-    key: str
-    method: str
-    title: str
-    like: str
-    problem: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    budgets: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +140,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim holds on these data: the claim, its source, the verdict, and the figures behind it."""
+    """Whether a claim holds on these data: the claim, its source, the verdict, and the figures behind it.
+
+    ``about`` is what kind of claim it is, `PRINTED`, `PROBLEM` or `OWN`; ``judged`` the solver, and the protocol.
+    """
 
     claim: str
     source: str
     verdict: str
     evidence: str
+    about: str = OWN
+    judged: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,12 +180,11 @@ class Protocol:
         Title of a last row with means over settings; none if empty.
     published_row : mapping
         Published figures for that row, by key of the entry.
-    course : sequence of Course
     figures : sequence of callables
         Each a :class:`~multikernel_experiments.findings.drawing.Picture`, or a function of the results and a
         matplotlib figure to draw on, whose name is that of the file and whose docstring begins with the caption.
-    claims : callable
-        Returns the verdicts, given the results; see :func:`~multikernel_experiments.findings.verdicts.verdicts_on`.
+    claims : sequence of Claim
+        See :class:`~multikernel_experiments.findings.verdicts.Claim`.
     minutes : float, optional
         What a full run takes on two cores, about.
     tables : callable
@@ -199,9 +207,8 @@ class Protocol:
     metric: str = "accuracy"
     mean_row: str = ""
     published_row: Mapping[str, str] = field(default_factory=dict)
-    course: Sequence[Course] = ()
     figures: Sequence[Callable[[Results, Any], None]] = ()
-    claims: Callable[[Results], list[Verdict]] = lambda results: []
+    claims: Sequence[Callable[[Results], list[Verdict]]] = ()
     minutes: float | None = None
     tables: Callable[[Results], list[tuple[str, tuple[list[str], list[list[str]]]]]] = lambda results: []
 
@@ -210,12 +217,24 @@ class Protocol:
         if len(set(keys)) < len(keys):
             raise ValueError(f"protocol {self.name!r}: keys of entries must differ, got {keys}")
 
+    @property
+    def in_tables(self) -> list[Entry]:
+        """Entries that are no points of a line."""
+        return [entry for entry in self.entries if not entry.line]
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        """Verdicts on all claims of which the results tell something."""
+        return [verdict for claim in self.claims for verdict in claim(results)]
+
     def quickened(self) -> Protocol:
-        """Fewer splits, settings, grid points and budgets."""
+        """Fewer splits, settings, grid points, and points of lines."""
+        lines: dict[str, list[str]] = {}
+        for entry in self.entries:
+            lines.setdefault(entry.line, []).append(entry.key)
+        left = {key for line, keys in lines.items() for key in (thin(keys) if f"{line}@" in keys[0] else keys)}
         return replace(
             self,
-            entries=[entry.thinned() for entry in self.entries],
-            course=[replace(line, budgets=thin(line.budgets)) for line in self.course],
+            entries=[entry.thinned() for entry in self.entries if entry.key in left],
             settings=self.quick_settings or self.settings,
             n_splits=min(self.quick_splits, self.n_splits),
         )

@@ -23,8 +23,6 @@ class Results:
     quick : bool
     cells : dict
         Records by (setting, split, key); see :func:`multikernel_experiments.fitting.run_entry`.
-    courses : dict
-        Records by key of the course.
     started, command : str
     seconds : float
         Of this run; cells that were finished before do not count.
@@ -39,7 +37,6 @@ class Results:
     protocol: Protocol
     quick: bool = False
     cells: dict[Place, dict[str, Any]] = field(default_factory=dict)
-    courses: dict[str, dict[str, Any]] = field(default_factory=dict)
     started: str = ""
     command: str = ""
     seconds: float = 0.0
@@ -77,7 +74,7 @@ class Results:
             n_splits=self.protocol.n_splits,
             n_train=[record["n_train"] for record in by_split],
             n_test=[record["n_test"] for record in by_split],
-            methods=[self.method(setting, entry) for entry in self.protocol.entries],
+            methods=[self.method(setting, entry) for entry in self.protocol.in_tables],
             seconds=self.seconds,
             started=self.started,
             versions=dict(self.versions),
@@ -130,5 +127,5 @@ class Results:
         return {record["cores"] for record in self.cells.values() if "cores" in record}
 
     def entries_done(self) -> list[Entry]:
-        """Entries with a score in any setting."""
-        return [entry for entry in self.protocol.entries if self.scores(entry.key)]
+        """Entries with a score in any setting, points of lines left out."""
+        return [entry for entry in self.protocol.in_tables if self.scores(entry.key)]

@@ -17,7 +17,7 @@ from multikernel_experiments.cells import Cells
 from multikernel_experiments.computer import machine
 from multikernel_experiments.interruption import interruption
 from multikernel_experiments.progress import Step, TimeLeft
-from multikernel_experiments.protocol import Course, Entry, Protocol
+from multikernel_experiments.protocol import Entry, Protocol
 from multikernel_experiments.results import Results
 from multikernel_experiments.work import Found, Job, Work, exit_with_parent, forget, run_job
 
@@ -128,7 +128,7 @@ class _Run:
 
     def __init__(self, results: Results, work: Work, jobs: int, say: Say) -> None:
         self.results, self.work, self.jobs, self.say = results, work, jobs, say
-        self.total = results.total + len(results.protocol.course)
+        self.total = results.total
         self.done = 0
         self.pending: list[Cell] = []
         self.unmade: set[tuple[str, int]] = set()  # settings and splits whose kernels are still to be made
@@ -136,18 +136,13 @@ class _Run:
         self.start = time.perf_counter()
 
     def all(self, check: Callable[[], None]) -> None:
-        """All cells of the table, then fits with growing budgets on the first split of the first setting."""
+        """All cells that are not finished."""
         places = list(self._unfinished())
         self.pending = [(entry.key, job.setting) for job in places for entry, _ in job.entries]
-        if places:  # which of the others are finished shows when all cells are
-            self.pending += [(_course_key(course), "") for course in self.results.protocol.course]
         self.unmade = {(job.setting, job.split) for job in places}
         if self.done:
             self._say(f"{self.done} cells were finished before")
         self._do(places, check)
-        courses = list(self._unfinished_courses())
-        self.pending = [(_course_key(course), "") for job in courses for course, *_ in job.courses]
-        self._do(courses, check)
 
     def read(self) -> None:
         """Take over all cells that are kept."""
@@ -156,7 +151,7 @@ class _Run:
 
     def _do(self, places: list[Job], check: Callable[[], None]) -> None:
         """All jobs, in this process or in several; whatever is missing afterwards failed with an error of its own."""
-        if self.jobs == 1 or sum(len(job.entries) + len(job.courses) for job in places) < 2:
+        if self.jobs == 1 or sum(len(job.entries) for job in places) < 2:
             for job in places:
                 run_job(self.work, job, partial(self._finish, job))
                 check()
@@ -188,34 +183,8 @@ class _Run:
                 if pending:
                     yield Job(setting, split, pending)
 
-    def _unfinished_courses(self) -> Iterator[Job]:
-        protocol, cells = self.results.protocol, self.work.cells
-        setting = protocol.settings[0]
-        pending = []
-        for course in protocol.course:
-            known = self.results.cells.get((setting, 0, course.like))
-            if not known or not known["parameters"]:
-                self.done += 1
-                continue
-            chosen = known["parameters"][0]
-            path = cells.path(f"course-{course.key}", _course_facts(course, chosen))
-            record = cells.read(path)
-            if record is None:
-                pending.append((course, chosen, path))
-            else:
-                self.results.courses[course.key] = record
-                self.done += 1
-        if pending:
-            yield Job(setting, 0, courses=pending)
-
-    def _finish(self, job: Job, what: Entry | Course, record: dict[str, Any]) -> None:
+    def _finish(self, job: Job, what: Entry, record: dict[str, Any]) -> None:
         self.done += 1
-        if isinstance(what, Course):
-            self.pending.remove((_course_key(what), ""))
-            self._count(_course_key(what), "", record)
-            self.results.courses[what.key] = record
-            self._say(f"{what.title} against time ({record['seconds']:.1f} s)")
-            return
         self.pending.remove((what.key, job.setting))
         self.unmade.discard((job.setting, job.split))
         self._count(what.key, job.setting, record)
@@ -237,17 +206,10 @@ class _Run:
         self.say(Step(self.done, self.total, left + (kernels if kernels > 0 else 0.0), text))
 
 
-def _course_key(course: Course) -> str:
-    """A key for the time of a course, which is not that of an entry with the same key."""
-    return f"{course.key} against time"
-
-
 def _cut(job: Job) -> Iterator[Job]:
     """The job cell by cell."""
     for entry in job.entries:
         yield Job(job.setting, job.split, [entry])
-    for course in job.courses:
-        yield Job(job.setting, job.split, courses=[course])
 
 
 def _in_processes(work: Work, parts: list[Job], jobs: int) -> Iterator[tuple[Job, list[Found]]]:
@@ -275,12 +237,12 @@ def _numbered(work: Work, k: int, job: Job, parent: int) -> tuple[int, list[Foun
 def _facts(setting: str, split: int, entry: Entry) -> dict[str, Any]:
     """What a cell depends on."""
     grid = {name: list(values) for name, values in entry.grid.items()}
-    return {"at": [setting, split], "method": entry.method, "params": dict(entry.params), "grid": grid}
-
-
-def _course_facts(course: Course, chosen: dict[str, Any]) -> dict[str, Any]:
-    facts = {"course": course.method, "params": dict(course.params), "budgets": list(course.budgets)}
-    return {**facts, "chosen": chosen}
+    return {
+        "at": [setting, split],
+        "method": entry.method,
+        "params": dict(entry.placed(setting, split).params),
+        "grid": grid,
+    }
 
 
 def write(results: Results, folder: Path) -> None:
@@ -291,14 +253,14 @@ def write(results: Results, folder: Path) -> None:
     from multikernel_experiments.tables import csv_table, markdown_page
 
     images: dict[str, tuple[str, bytes]] = {}
-    for picture in pictures(results):
+    for picture in pictures(results.protocol):
         rendered = render(picture, results)
         if rendered is None:
             continue
         for kind, data in rendered.items():
             with atomic_write(folder / f"{picture.name}.{kind}") as stream:
                 stream.write(data)
-        images[picture.name] = picture.caption, rendered["png"]
+        images[picture.name] = picture.legend, rendered["png"]
     save(results, folder)
     write_text(folder / "table.csv", csv_table(results))
     write_text(folder / "table.md", markdown_page(results, list(images)))

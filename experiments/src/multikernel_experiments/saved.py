@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from multikernel.io.files import DataError, write_text
 from multikernel_experiments.protocol import Protocol
@@ -21,7 +20,7 @@ def save(results: Results, folder: Path) -> None:
         for place, record in sorted(results.cells.items())
     ]
     facts = {name: getattr(results, name) for name in _FACTS}
-    content = {"protocol": results.protocol.name, **facts, "cells": cells, "courses": results.courses}
+    content = {"protocol": results.protocol.name, **facts, "cells": cells}
     write_text(folder / FILE, json.dumps(content) + "\n")
 
 
@@ -44,8 +43,6 @@ def load(protocol: Protocol, folder: Path) -> Results | None:
     for setting, split, key, record in content["cells"]:
         if setting in protocol.settings and split < protocol.n_splits and key in keys:
             results.cells[setting, split, key] = record
-    known: dict[str, Any] = content["courses"]
-    results.courses.update({c.key: known[c.key] for c in protocol.course if c.key in known})
     return results
 
 

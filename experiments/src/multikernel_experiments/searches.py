@@ -15,8 +15,12 @@ from multikernel_experiments.protocol import Task
 Candidates = list[dict[str, Any]]
 
 
-def candidates_for(method: Method, task: Task, score: Score, step: Callable[[], None]) -> Candidates:
+def candidates_for(
+    method: Method, task: Task, score: Score, step: Callable[[], None], told: dict[str, Any]
+) -> Candidates:
     """All points of the grid; one, if the method has a search of its own on the folds of the task.
+
+    What else a search knows, such as ``validation``, the score of its choice, is put into ``told``.
 
     Discriminant analysis goes through p and λ with warm starts; LP-β trains its SVMs once for all ν.
     """
@@ -31,10 +35,12 @@ def candidates_for(method: Method, task: Task, score: Score, step: Callable[[], 
         return candidates(method)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a corner of the grid that misses its tolerance says nothing of the choice
-        return search(method, task, score, step)
+        return search(method, task, score, step, told)
 
 
-def _discriminants(method: Method, task: Task, score: Score, step: Callable[[], None]) -> Candidates:
+def _discriminants(
+    method: Method, task: Task, score: Score, step: Callable[[], None], told: dict[str, Any]
+) -> Candidates:
     from multikernel.estimators.fisher import MKFDAClassifierCV
 
     search = MKFDAClassifierCV(
@@ -47,10 +53,11 @@ def _discriminants(method: Method, task: Task, score: Score, step: Callable[[], 
     )
     search.fit(task.training, task.y_train)
     step()
+    told["validation"] = search.best_score_
     return [{"p": float(search.p_), "reg": float(search.reg_)}]
 
 
-def _margins(method: Method, task: Task, score: Score, step: Callable[[], None]) -> Candidates:
+def _margins(method: Method, task: Task, score: Score, step: Callable[[], None], told: dict[str, Any]) -> Candidates:
     tried = candidates(method)
     scores = np.zeros(len(tried))
     for rows, held_out in task.folds:

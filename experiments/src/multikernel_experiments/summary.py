@@ -8,11 +8,12 @@ from pathlib import Path
 
 from multikernel.compare.table import seconds
 from multikernel.io.files import DataError, atomic_write, write_text
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Protocol
+from multikernel_experiments.papers import write_papers
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, OWN, UNDECIDED, UNTESTED, Protocol
 from multikernel_experiments.remarks import about_times, remarks
 from multikernel_experiments.results import Results
 from multikernel_experiments.saved import load
-from multikernel_experiments.tables import markdown, tables
+from multikernel_experiments.tables import anchor, markdown, tables
 
 # The experiment that compares all methods on many data sets.
 GENERAL = "grand"
@@ -23,7 +24,14 @@ This page is written by `multikernel reproduce --all --summary` from the folders
 typed by hand. [Experiments](experiments.md) says how they are run and what to keep in mind about each. Parameters are
 always chosen inside the training samples. Data, descriptors and splits differ from the papers', so published figures
 are comparable, not identical, and verdicts are on these data only. Times depend on what else the machine had to
-do."""
+do.
+
+A verdict names the solver and the experiment that it judged, and what it is about: a paper's **algorithm as
+printed**; a paper's **problem, solved here** by another algorithm, which says nothing about the speed of the paper's;
+or **our own claim**, which is no paper's. What the data cannot tell is *undecidable here*, what a run did not put to
+the test *not tested*. For each paper there is a page with all its algorithms, theorems, figures and tables:
+[OBSCURE](papers/obscure.md), [CSKL](papers/cskl.md), [SVRG-MKL](papers/svrg.md), [ML-MKL](papers/multilabel.md),
+[MK-FDA](papers/mk-fda.md)."""
 
 
 def finished(protocols: Mapping[str, Protocol], folder: Path) -> dict[str, Results]:
@@ -37,7 +45,9 @@ def finished(protocols: Mapping[str, Protocol], folder: Path) -> dict[str, Resul
 
 
 def write_summary(protocols: Mapping[str, Protocol], folder: Path, path: Path) -> list[str]:
-    """Write the page, and its figures to ``_static/results`` beside it; returns the names of what is on it.
+    """Write the page, its figures to ``_static/results`` and a page a paper to ``papers`` beside it.
+
+    Returns the names of the experiments on it.
 
     Raises
     ------
@@ -55,6 +65,7 @@ def write_summary(protocols: Mapping[str, Protocol], folder: Path, path: Path) -
     for name, results in found.items():
         parts += _section(name, results, _figures(name, results, path.parent))
     write_text(path, "\n\n".join(parts) + "\n")
+    write_papers(protocols, found, path.parent / "papers", path.name)
     return list(found)
 
 
@@ -71,39 +82,31 @@ def _made_on(found: Mapping[str, Results]) -> str:
 
 
 def _claims(found: Mapping[str, Results]) -> list[str]:
+    """Verdicts in one table, those on the papers first; in short: those of the experiment where all methods meet."""
+    judged = [(name, v) for name, results in found.items() for v in results.protocol.verdicts(results)]
+    judged.sort(key=lambda pair: pair[1].about == OWN)
     rows = [
-        [v.verdict, v.claim, v.evidence, v.source, f"[{name}](#{anchor(results.protocol.title)})"]
-        for name, results in found.items()
-        for v in results.protocol.claims(results)
+        [
+            v.verdict,
+            v.claim,
+            v.source,
+            v.about,
+            v.judged,
+            v.evidence,
+            f"[{name}](#{anchor(found[name].protocol.title)})",
+        ]
+        for name, v in judged
     ]
     if not rows:
         return []
-    counts = Counter(row[0] for row in rows)
-    words = {
-        HOLDS: "hold",
-        IN_PART: "hold in part",
-        FAILS: "do not hold here",
-        UNJUDGED: "are of one split, not judged",
-    }
-    text = ", ".join(f"{counts[v]} {shown}" for v, shown in words.items() if v != UNJUDGED or counts[v])
-    # what users ask is answered where all methods meet; the papers' own claims follow
-    general = [f"- **{row[1]}**: {row[0]}; {row[2]}." for row in rows if row[4].startswith(f"[{GENERAL}]")]
+    counts = Counter(v.verdict for _, v in judged)
+    words = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold here"}
+    words |= {UNDECIDED: "cannot be decided here", UNTESTED: "were not tested"}
+    text = ", ".join(f"{counts[v]} {shown}" for v, shown in words.items() if counts[v])
+    general = [f"- **{v.claim}**: {v.verdict}; {v.evidence}." for name, v in judged if name == GENERAL]
     parts = ["## In short", "\n".join(general)] if general else []
-    heads = ["verdict", "claim", "figures", "source", "experiment"]
+    heads = ["verdict", "claim", "source", "about", "judged", "figures", "experiment"]
     return [*parts, "## Claims", f"Of {len(rows)} claims: {text}.", markdown(heads, rows)]
-
-
-def anchor(title: str) -> str:
-    """The target that a heading gets.
-
-    Examples
-    --------
-    >>> from multikernel_experiments.summary import anchor
-    >>> anchor("Caltech-101, the effect of p")
-    'caltech-101-the-effect-of-p'
-    """
-    kept = "".join(character for character in title.lower() if character.isalnum() or character in " -_")
-    return kept.replace(" ", "-")
 
 
 def _section(name: str, results: Results, figures: Sequence[str]) -> list[str]:
@@ -123,7 +126,7 @@ def _figures(name: str, results: Results, folder: Path) -> list[str]:
     from multikernel_experiments.findings.drawing import pictures, render
 
     lines = []
-    for picture in pictures(results):
+    for picture in pictures(results.protocol):
         rendered = render(picture, results, dpi=90)
         if rendered is None:
             continue
@@ -131,5 +134,5 @@ def _figures(name: str, results: Results, folder: Path) -> list[str]:
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder / place) as stream:
             stream.write(rendered["png"])
-        lines.append(f"![{picture.caption}]({place.as_posix()})\n\n*{picture.caption}*")
+        lines.append(f"![{picture.caption}]({place.as_posix()})\n\n*{picture.legend}*")
     return lines

@@ -78,13 +78,13 @@ def tables(results: Results) -> list[tuple[str, Table]]:
 def _one_setting(results: Results) -> Table:
     (setting,) = results.protocol.settings
     comparison = results.comparison(setting)
-    baseline = results.protocol.entries[0]
+    baseline = results.protocol.in_tables[0]
     against = over_splits(results, setting)
     # figures of other data would mislead beside those of stand-ins
-    published = not results.stand_in and any(entry.published for entry in results.protocol.entries)
+    published = not results.stand_in and any(entry.published for entry in results.protocol.in_tables)
     heads = ["method", "here", f"against {baseline.title}", "published", "fit time", "gap", "kernels", "chosen"]
     rows = []
-    for entry in results.protocol.entries:
+    for entry in results.protocol.in_tables:
         method = results.method(setting, entry)
         costs = cells(comparison, method)
         score = score_text(results, entry.key, setting)
@@ -101,14 +101,14 @@ def _one_setting(results: Results) -> Table:
 
 def _over_settings(results: Results) -> Table:
     """Means over settings, ranks, and wins against the first entry with a sign test corrected for all entries."""
-    baseline, *others = results.protocol.entries
+    baseline, *others = results.protocol.in_tables
     found = {entry.key: over_settings(results, entry.key, baseline.key) for entry in others}
     corrected = holm({key: test[3] for key, test in found.items()})
     ranks = ranked(results)
     against = f"better / equal / worse than {baseline.title}"
     heads = ["method", "mean", "mean rank", against, "sign test p", "fit time", "largest gap", "kernels used"]
     rows = []
-    for entry in results.protocol.entries:
+    for entry in results.protocol.in_tables:
         of = [results.value(name, entry.key) for name in ("fit_seconds", "n_kernels")]
         gaps = [g for r in results.all_records(entry.key) for g in r["gaps"] if math.isfinite(g)]
         wins = found.get(entry.key)
@@ -133,16 +133,16 @@ def _over_settings(results: Results) -> Table:
 
 def _many_settings(results: Results) -> Table:
     protocol = results.protocol
-    heads = [protocol.setting_title, *(entry.title for entry in protocol.entries)]
+    heads = [protocol.setting_title, *(entry.title for entry in protocol.in_tables)]
     rows = [
-        [setting, *(score_text(results, entry.key, setting) for entry in protocol.entries)]
+        [setting, *(score_text(results, entry.key, setting) for entry in protocol.in_tables)]
         for setting in protocol.settings
     ]
     if protocol.mean_row:
-        means = [results.score(entry.key) for entry in protocol.entries]
+        means = [results.score(entry.key) for entry in protocol.in_tables]
         rows.append([protocol.mean_row, *(f"{100 * m:.1f}" if math.isfinite(m) else "–" for m in means)])
     if protocol.published_row and not results.stand_in:
-        rows.append(["published", *(protocol.published_row.get(entry.key, "–") for entry in protocol.entries)])
+        rows.append(["published", *(protocol.published_row.get(entry.key, "–") for entry in protocol.in_tables)])
     return heads, rows
 
 
@@ -155,13 +155,13 @@ def _of_values(results: Results, name: str, show, *, total: bool = False) -> Tab
     protocol = results.protocol
     rows = []
     for setting in protocol.settings:
-        values = [results.value(name, entry.key, setting) for entry in protocol.entries]
+        values = [results.value(name, entry.key, setting) for entry in protocol.in_tables]
         row = [setting, *(show(value) if math.isfinite(value) else "–" for value in values)]
         if total:
-            names = [r["kernel_names"] for e in protocol.entries for r in results.records(setting, e.key)]
+            names = [r["kernel_names"] for e in protocol.in_tables for r in results.records(setting, e.key)]
             row.append(f"{mean([len(n) for n in names]):.0f}" if names else "–")
         rows.append(row)
-    heads = [protocol.setting_title, *(entry.title for entry in protocol.entries)]
+    heads = [protocol.setting_title, *(entry.title for entry in protocol.in_tables)]
     return [*heads, "of"] if total else heads, rows
 
 
@@ -181,6 +181,19 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([text[0], "|" + "---|" * len(heads), *text[1:]])
 
 
+def anchor(title: str) -> str:
+    """The target that a heading gets.
+
+    Examples
+    --------
+    >>> from multikernel_experiments.tables import anchor
+    >>> anchor("Caltech-101, the effect of p")
+    'caltech-101-the-effect-of-p'
+    """
+    kept = "".join(character for character in title.lower() if character.isalnum() or character in " -_")
+    return kept.replace(" ", "-")
+
+
 def markdown_page(results: Results, figures: Sequence[str]) -> str:
     """Heading, tables, verdicts and figures as Markdown."""
     protocol = results.protocol
@@ -189,10 +202,10 @@ def markdown_page(results: Results, figures: Sequence[str]) -> str:
     parts += [text for text in [about_times(results)] if text]
     for title, (heads, rows) in tables(results):
         parts += [f"## {title}", markdown(heads, rows)]
-    verdicts = protocol.claims(results)
+    verdicts = protocol.verdicts(results)
     if verdicts:
-        rows = [[v.verdict, v.claim, v.evidence, v.source] for v in verdicts]
-        parts += ["## Claims", markdown(["verdict", "claim", "figures", "source"], rows)]
+        rows = [[v.verdict, v.claim, v.judged, v.evidence, v.source] for v in verdicts]
+        parts += ["## Claims", markdown(["verdict", "claim", "judged", "figures", "source"], rows)]
     parts += [f"![{name}]({name}.png)" for name in figures]
     return "\n\n".join(parts) + "\n"
 
@@ -204,5 +217,8 @@ def text_tables(results: Results) -> str:
         widths = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [heads, *rows]]
         parts.append("\n".join([title, *lines]))
-    parts += [f"{v.verdict}: {v.claim} [{v.source}]\n  {v.evidence}" for v in results.protocol.claims(results)]
+    parts += [
+        f"{v.verdict}: {v.claim} [{v.source}; {v.about}: {v.judged}]\n  {v.evidence}"
+        for v in results.protocol.verdicts(results)
+    ]
     return "\n\n".join(parts)

@@ -14,11 +14,11 @@ from typing import Any
 from multikernel.compare.results import MethodResult
 from multikernel_experiments.archives import Archives, MissingArray
 from multikernel_experiments.cells import Cells
-from multikernel_experiments.fitting import run_course, run_entry
+from multikernel_experiments.fitting import run_entry
 from multikernel_experiments.interruption import interruption
-from multikernel_experiments.protocol import Course, Entry, Protocol, Task
+from multikernel_experiments.protocol import Entry, Protocol, Task
 
-Found = tuple[Any, dict[str, Any]]  # an entry or a course, and its record
+Found = tuple[Entry, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +33,11 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Entries, or courses with their parameters, to be fitted on one split of one setting."""
+    """Entries to be fitted on one split of one setting."""
 
     setting: str
     split: int
     entries: Sequence[tuple[Entry, Path]] = ()
-    courses: Sequence[tuple[Course, dict[str, Any], Path]] = ()
 
 
 # The archives, with what was made from them, and the task of the job before: the next is often on the same split.
@@ -46,7 +45,7 @@ _kept: dict[str, Any] = {}
 
 
 def run_job(
-    work: Work, job: Job, tell: Callable[[Any, dict[str, Any]], None] = lambda what, record: None
+    work: Work, job: Job, tell: Callable[[Entry, dict[str, Any]], None] = lambda entry, record: None
 ) -> list[Found]:
     """Fit what the job asks for, keep the cells, and return them; ``tell`` is called after each."""
     found: list[Found] = []
@@ -58,23 +57,17 @@ def run_job(
             return [_failed(entry, str(error), tell) for entry, _ in job.entries]
         kernels = time.perf_counter() - start  # said once, by the first cell
         for entry, path in job.entries:
-            record = _timed(partial(run_entry, work.protocol, entry, task, check))
+            record = _timed(partial(run_entry, work.protocol, entry.placed(job.setting, job.split), task, check))
             record["kernel_seconds"], kernels = kernels, 0.0
             check()  # a fit that was interrupted returns what it has: not to be kept
             if record["error"] is None:
                 work.cells.write(path, record)
             found.append((entry, record))
             tell(entry, record)
-        for course, chosen, path in job.courses:
-            record = _timed(partial(run_course, work.protocol, course, task, chosen, check))
-            check()
-            work.cells.write(path, record)
-            found.append((course, record))
-            tell(course, record)
     return found
 
 
-def _failed(entry: Entry, reason: str, tell: Callable[[Any, dict[str, Any]], None]) -> Found:
+def _failed(entry: Entry, reason: str, tell: Callable[[Entry, dict[str, Any]], None]) -> Found:
     """The record of an entry that could not be fitted; it is not kept."""
     record = {**asdict(MethodResult(entry.key, entry.title, error=reason)), "n_train": 0, "n_test": 0}
     record.update(seconds=0.0, kernel_names=[])

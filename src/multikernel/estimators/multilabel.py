@@ -97,6 +97,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         Positions of labels with one class only, which are predicted constant.
     thresholds_ : ndarray of shape (T,)
         Scores above which a label is predicted.
+    n_svms_ : int
+        SVMs solved to find the kernel; those of all labels on it come on top.
     objective_, dual_gap_ : float
         max_k or Σ_k of J_k at ``weights_``, and its distance from the best lower bound proved.
 
@@ -213,6 +215,8 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
 
     def _store(self, data: TrainingData, problems: Sequence[LabelProblem], results: list[Result]) -> None:
         (problem,), (result,) = problems, results
+        counted = result.history[-1].get("svms") if result.history else None  # without those of certificates
+        self.n_svms_ = int(problem.inner.n_solved if counted is None else counted)
         folds = None if self.threshold is None else folds_of(self.cv, data.targets)
         final = final_labels(problem, result, self.tol, folds, self.threshold)
         self.label_weights_, self.label_objectives_ = final.label_weights, final.objectives

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-# Numbers of a fit's history that are kept beside time and gap: passes over the samples, of single kernels too.
-COUNTED = ("objective", "epoch", "passes", "block_passes")
+# Numbers of a fit's history that are kept beside time and gap: passes, also of single kernels, and updates.
+COUNTED = ("objective", "epoch", "passes", "block_passes", "updates")
 
 
 def _new_axes() -> Any:

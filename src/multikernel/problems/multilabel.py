@@ -86,6 +86,7 @@ class LabelProblem(MinMaxProblem):
     def solve_labels(self, weights: Vector, alpha: NDArray, labels: Labels, tols: Vector) -> NDArray:
         """A copy of ``alpha`` with some labels solved on the kernel of ``weights``, on all cores."""
         kernel = self.kernel(weights)
+        self.inner.n_solved += len(labels)
         # the labels take the cores; within a label one thread is enough
         operator = DenseOperator(kernel, threads=len(labels) == 1) if isinstance(kernel, np.ndarray) else kernel
 
@@ -160,6 +161,7 @@ class WorstLabelProblem(LabelProblem):
         self, k: int, kernel: NDArray | KernelOperator, warm: Vector, tol: float
     ) -> tuple[Vector, float, Vector]:
         """alpha of label k on a kernel, and its cut: constant and forms, shape (F,)."""
+        self.inner.n_solved += 1
         _, alpha = self.inner.svms[k].solve(kernel, warm, tol=tol, warn=False)
         self._learn(np.array([k]), alpha[:, None])
         constants, forms = self._cuts(np.array([k]), alpha[:, None])

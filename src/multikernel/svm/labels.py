@@ -30,6 +30,7 @@ class LabelSVMs:
         self.svms: list[CSVM | NuSVM] = [
             CSVM(column, C, **options) if nu is None else NuSVM(column, nu, **options) for column in self.signs.T
         ]
+        self.n_solved = 0  # SVMs so far: what methods for many labels count their work in
 
     @property
     def n_labels(self) -> int:
@@ -41,6 +42,7 @@ class LabelSVMs:
     ) -> tuple[Vector, NDArray[np.float64]]:
         """Values, shape (T,), and alpha, shape (n, T), of every label's dual; options as for ``CSVM.solve``."""
         start = None if warm is None else self._checked(warm)
+        self.n_solved += self.n_labels
         # the labels take the cores; within a label one thread is enough
         operator = DenseOperator(K, threads=False) if isinstance(K, np.ndarray) else K
 

@@ -23,7 +23,7 @@ def differences(results: Results, key: str, other: str, setting: str) -> list[fl
 
 def over_splits(results: Results, setting: str) -> dict[str, str]:
     """Difference of each entry from the first, in points, with the p-value corrected for the number of entries."""
-    baseline, *others = [entry.key for entry in results.protocol.entries]
+    baseline, *others = [entry.key for entry in results.protocol.in_tables]
     sizes = [(record["n_train"], record["n_test"]) for record in results.records(setting, baseline)]
     n_train, n_test = (mean([float(size[k]) for size in sizes]) for k in (0, 1))
     pairs = {key: differences(results, key, baseline, setting) for key in others}
@@ -55,7 +55,7 @@ def ranked(results: Results) -> Ranking | None:
     Entries without a score in more than a seventh of the settings are left out, then settings that an entry lacks.
     """
     settings = results.protocol.settings
-    scores = {e.key: {s: results.score(e.key, s) for s in settings} for e in results.protocol.entries}
+    scores = {e.key: {s: results.score(e.key, s) for s in settings} for e in results.protocol.in_tables}
     kept = {k: v for k, v in scores.items() if sum(map(math.isfinite, v.values())) >= 6 / 7 * len(settings)}
     whole = [s for s in settings if kept and all(math.isfinite(v[s]) for v in kept.values())]
     if len(kept) < 3 or len(whole) < 3:

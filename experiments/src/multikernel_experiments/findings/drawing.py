@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from multikernel_experiments.protocol import Protocol
 from multikernel_experiments.results import Results
 
 COLOURS = ("#2f5fd0", "#c2571a", "#1d8a5f", "#a43a86", "#8a6d00", "#0b8296", "#6a4bc4", "#7a5548")
@@ -25,21 +26,41 @@ class Picture:
         Called with the results, a matplotlib figure and the options; draws nothing where there is nothing to show.
     caption : str
         By default the first paragraph of the docstring of ``draw``.
+    of : str
+        Figures or tables of papers that it repeats, as in ``"OJC10, Figure 1"``, with semicolons between.
+    differs : str
+        What is not as it is there: said beside the figure.
     **options
         Of ``draw``.
     """
 
-    def __init__(self, name: str, draw: Callable[..., None], caption: str = "", /, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        draw: Callable[..., None],
+        caption: str = "",
+        /,
+        of: str = "",
+        differs: str = "",
+        **options: Any,
+    ) -> None:
         self.name, self.draw, self.options = name, draw, options
+        self.of, self.differs = [source for source in of.split("; ") if source], differs
         self.caption = caption or " ".join((draw.__doc__ or name).split("\n\n")[0].split())
 
     def __call__(self, results: Results, figure: Any) -> None:
         self.draw(results, figure, **self.options)
 
+    @property
+    def legend(self) -> str:
+        """The caption, with what it repeats and what differs from that."""
+        repeats = f" Repeats {'; '.join(f'[{source}]' for source in self.of)}." if self.of else ""
+        return f"{self.caption}{repeats}{' ' * bool(self.differs)}{self.differs}"
 
-def pictures(results: Results) -> list[Picture]:
+
+def pictures(protocol: Protocol) -> list[Picture]:
     """The figures of a protocol; plain functions are called by their names."""
-    figures = results.protocol.figures
+    figures = protocol.figures
     return [draw if isinstance(draw, Picture) else Picture(draw.__name__, draw) for draw in figures]
 
 

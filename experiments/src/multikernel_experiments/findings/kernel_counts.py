@@ -39,7 +39,7 @@ def draw_levels(results: Results, axes: Any, levels: Titles, settings: Sequence[
 def score_against_t(
     results: Results, figure: Any, lines: Titles, levels: Titles, ts: Sequence[int], panel_titles: Titles
 ) -> None:
-    """Accuracy against t for each choice of widths, mean ± one standard error over seeds [GMSB11, Figure 1].
+    """Accuracy against t for each choice of widths, mean ± one standard error over seeds.
 
     A panel for each setting in which the first line was done.
     """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from multikernel_experiments.findings.drawing import common_legend, panels, plain, style
 from multikernel_experiments.findings.verdicts import Finding, graded, listed
 from multikernel_experiments.results import Results
 
@@ -12,16 +14,6 @@ def level_with(results: Results, key: str, other: str, points: float = 1.0) -> F
     """Whether two entries are within so many points in every setting that has both."""
     leads = {s: 100 * (results.score(key, s) - results.score(other, s)) for s in _both(results, key, other)}
     return (graded(abs(lead) <= points for lead in leads.values()), listed(leads, "+.1f")) if leads else None
-
-
-def faster_than(results: Results, key: str, other: str) -> Finding | None:
-    """Whether another entry takes longer in every setting that has both."""
-    seconds = {
-        s: [results.value("fit_seconds", name, s) for name in (other, key)] for s in _both(results, key, other)
-    }
-    ratios = {s: theirs / ours for s, (theirs, ours) in seconds.items()}
-    text = ", ".join(f"{s}: {ratio:.1f} times" for s, ratio in ratios.items())
-    return (graded(ratio > 1 for ratio in ratios.values()), text) if ratios else None
 
 
 def at_least_as_good(results: Results, key: str, others: Sequence[str], beside: str) -> Finding | None:
@@ -33,6 +25,21 @@ def at_least_as_good(results: Results, key: str, others: Sequence[str], beside: 
     found = graded(lead >= 0 for each in leads.values() for lead in each.values())
     text = "; ".join(f"{s}: {listed(each, '+.1f', ' ')}" for s, each in leads.items())
     return (found, f"points ahead, {text}") if leads else None
+
+
+def time_and_score_bars(results: Results, figure: Any) -> None:
+    """Score and training time of each method, settings in panels; means over splits."""
+    settings = [s for s in results.protocol.settings if results.scores(results.protocol.in_tables[0].key, s)]
+    if not settings:
+        return
+    for axes, setting in zip(panels(figure, len(settings), (3.2 * len(settings) + 1.0, 4.4)), settings):
+        for k, entry in enumerate(e for e in results.entries_done() if results.scores(e.key, setting)):
+            at = results.value("fit_seconds", entry.key, setting), 100 * results.score(entry.key, setting)
+            axes.plot(*at, linestyle="none", label=entry.title, **{**style(k), "markersize": 7})
+        axes.set(xscale="log", xlabel="time of a fit in seconds", ylabel=f"{results.protocol.metric} in percent")
+        axes.set_title(setting, fontsize=10)
+        plain(axes)
+    common_legend(figure, ncols=4, fontsize=8)
 
 
 def _both(results: Results, key: str, other: str) -> list[str]:

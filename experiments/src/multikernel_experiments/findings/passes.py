@@ -22,10 +22,11 @@ def course(results: Results, key: str, setting: str, oracle: str, unit: str = "p
     if not found or not proof or not found.get("history") or not proof.get("objectives"):
         return [], []
     bound = proof["objectives"][0] * (1.0 - proof["gaps"][0])
-    rows = [row for row in found["history"] if "objective" in row and (unit in row or "epoch" in row)]
+    rows = [row for row in found["history"] if "objective" in row]
     best = np.minimum.accumulate([row["objective"] for row in rows])
     far = np.maximum(best / bound - 1.0, LEAST)
-    return [row.get(unit, row.get("epoch", math.nan)) for row in rows], far.tolist()
+    # outer methods count iterations
+    return [row.get(unit, row.get("epoch", k + 1)) for k, row in enumerate(rows)], far.tolist()
 
 
 def at(passes: Sequence[float], far: Sequence[float], budget: float) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from multikernel_experiments.findings.passes import Course, at, course, decades, flattening, overtakes
 from multikernel_experiments.findings.verdicts import Finding, graded
+from multikernel_experiments.protocol import UNDECIDED
 from multikernel_experiments.results import Results
 from multikernel_experiments.tables import Table
 
@@ -33,25 +34,68 @@ def falls_linearly(results: Results, lines: Lines, key: str, between: tuple[floa
     if found is None:
         return None
     speed = {s: decades(*found[key, s], between) for s in results.protocol.settings}
-    straight = [second <= 1.5 * max(first, 1.0) for first, second in speed.values()]
+    straight = [second <= 1.5 * max(first, 1.0) for first, second in speed.values()]  # inf where it is not reached
     high, low = (f"1e{math.log10(value):.0f}" for value in between)
     text = ", ".join(f"{s}: {first:.1f}, then {second:.1f}" for s, (first, second) in speed.items())
     return graded(straight), f"passes a decade in the upper and in the lower half from {high} to {low}: {text}"
 
 
 def flatten(results: Results, lines: Lines, keys: Sequence[str], budgets: Sequence[int]) -> Finding | None:
-    """Whether these gain less than half as much in ten passes between the last two budgets as before."""
+    """Whether these gain less than half as much in ten passes between the last two budgets as before.
+
+    Where nothing was judged so early there is nothing to tell: such settings are left out.
+    """
     found = _courses(results, lines)
     if found is None:
         return None
     gains = {key: {s: flattening(*found[key, s], budgets) for s in results.protocol.settings} for key in keys}
-    slower = [second < 0.5 * first for each in gains.values() for first, second in each.values()]
+    known = [pair for each in gains.values() for pair in each.values() if all(map(math.isfinite, pair))]
     text = "; ".join(
         f"{key} " + ", ".join(f"{s}: {first:.2f}, then {second:.2f}" for s, (first, second) in each.items())
         for key, each in gains.items()
     )
     low, middle, high = budgets
-    return graded(slower), f"decades in ten passes, {low} to {middle} and {middle} to {high}: {text}"
+    text = f"decades in ten passes, {low} to {middle} and {middle} to {high}: {text}"
+    return (graded(second < 0.5 * first for first, second in known) if known else UNDECIDED), text
+
+
+def costs(
+    results: Results, lines: Lines, key: str, setting: str, errors: Sequence[float]
+) -> list[tuple[float, float]]:
+    """Passes, and seconds, until the objective is within each share of its optimum; inf where it never is."""
+    passes, far = course(results, key, setting, lines[key])
+    record = results.cells.get((setting, 0, key))
+    times = [row["time"] for row in record["history"] if "objective" in row] if record and passes else []
+    reached = [next((k for k, value in enumerate(far) if value <= error), None) for error in errors]
+    return [(passes[k], times[k]) if k is not None and k < len(times) else (math.inf, math.inf) for k in reached]
+
+
+def complexity_table(
+    results: Results, lines: Lines, rows: Mapping[str, str], errors: Sequence[float]
+) -> list[tuple[str, Table]]:
+    """Passes over the samples, of the level method its iterations, and seconds, to each relative error."""
+    settings = results.protocol.settings
+    heads = ["method", "published", *(f"{s}, ε = {error:g}" for s in settings for error in errors)]
+    body = []
+    for key, published in rows.items():
+        found = [pair for s in settings for pair in costs(results, lines, key, s, errors)]
+        shown = [
+            f"{passes:.0f} ({spent:.2f} s)" if math.isfinite(passes) else "not reached" for passes, spent in found
+        ]
+        body.append([_title(results, key), published, *shown])
+    return [("Passes and seconds to a relative error, and the published complexity", (heads, body))]
+
+
+def grows_like_log(results: Results, lines: Lines, key: str, errors: Sequence[float]) -> Finding | None:
+    """Whether each further decade costs no more than twice the passes of the first; in some settings; or in none."""
+    if _courses(results, lines) is None:
+        return None
+    found = {s: [passes for passes, _ in costs(results, lines, key, s, errors)] for s in results.protocol.settings}
+    text = "; ".join(
+        f"{s}: " + ", ".join(f"{n:.0f}" if math.isfinite(n) else "never" for n in each) for s, each in found.items()
+    )
+    straight = [each[-1] - each[-2] <= 2 * max(each[0], each[1] - each[0]) for each in found.values()]
+    return graded(straight), f"passes to relative errors of {', '.join(f'{e:g}' for e in errors)}: {text}"
 
 
 def overtakes_all(

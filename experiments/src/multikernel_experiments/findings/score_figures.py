@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multikernel_experiments.findings.drawing import COLOURS, MARKERS, panels, plain, style
+from multikernel_experiments.findings.drawing import COLOURS, MARKERS, plain, style
 from multikernel_experiments.results import Results
 
 
@@ -62,12 +62,18 @@ def score_by_setting(results: Results, figure: Any) -> None:
 
 
 def score_by_parameter(
-    results: Results, figure: Any, values: Mapping[str, float], name: str, baselines: Sequence[str] = ()
+    results: Results,
+    figure: Any,
+    values: Mapping[str, float],
+    name: str,
+    baselines: Sequence[str] = (),
+    setting: str | None = None,
 ) -> None:
-    """Score in the only setting against a parameter, with baselines as horizontal lines."""
-    if not results.entries_done():
+    """Score in a setting, the first by default, against a parameter, with baselines as horizontal lines."""
+    setting = results.protocol.settings[0] if setting is None else setting
+    if not any(results.scores(key, setting) for key in values):
         return
-    axes, (setting,) = figure.add_subplot(), results.protocol.settings
+    axes = figure.add_subplot()
     titles = {entry.key: entry.title for entry in results.protocol.entries}
     done = [key for key in values if results.scores(key, setting)]
     scores = [100 * results.score(key, setting) for key in done]
@@ -132,7 +138,10 @@ def weight_panels(results: Results, figure: Any, setting: str, titles: Mapping[s
     done = {key: records[0] for key, records in found.items() if records and records[0]["weights"]}
     if not done:
         return
-    sides = panels(figure, len(done), (8.0, 4.5), sharex=True, sharey=True)
+    columns = min(len(done), 6)
+    rows = -(-len(done) // columns)
+    figure.set_size_inches(max(8.0, 1.7 * columns), 4.2 * rows)
+    sides = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, (key, record) in zip(sides, done.items()):
         names = record["kernel_names"]
         axes.barh(range(len(names)), record["weights"][0], color=COLOURS[0])

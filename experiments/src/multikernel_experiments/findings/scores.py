@@ -6,20 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 
 from multikernel_experiments.findings.verdicts import Finding, complete, graded, listed, on_scores, percent, within
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNDECIDED
 from multikernel_experiments.results import Results
 
 
 @on_scores
-def ahead_of_all(results: Results, key: str, title: str, without: Sequence[str] = ()) -> Finding | None:
-    """Whether an entry is better than all others, by more than the deviation of the difference over splits."""
-    found = percent(results, without)
-    if key not in found or len(found) < 2:
+def ahead_of_all(results: Results, key: str, title: str, among: Sequence[str]) -> Finding | None:
+    """Whether an entry is better than the others ``among`` these, by more than the deviation of the difference.
+
+    Within that deviation it is a tie, which holds in part if the entry is ahead and is undecided if it is not.
+    """
+    found = {other: value for other, value in percent(results).items() if other in among}
+    if len(found) < len(among):
         return None
     rival = max((other for other in found if other != key), key=lambda other: found[other])
     lead, deviation, _ = (100 * value for value in results.difference(key, rival))
-    verdict = FAILS if lead <= 0 else HOLDS if not lead < deviation else IN_PART
-    return verdict, f"{title} {found[key]:.1f}, best of the others ({rival}) {found[rival]:.1f}: {lead:+.1f} points"
+    tie = abs(lead) <= deviation
+    verdict = (IN_PART if lead > 0 else UNDECIDED) if tie else HOLDS if lead > 0 else FAILS
+    text = f"{title} {found[key]:.1f}, best of the others ({rival}) {found[rival]:.1f}: "
+    return verdict, f"{text}{lead:+.1f} ± {deviation:.1f} points"
 
 
 @on_scores
@@ -58,14 +63,6 @@ def all_gain(results: Results, keys: Sequence[str], baseline: str, least: float 
     gains = {key: 100 * results.difference(key, baseline)[0] for key in done}
     text = f"{baseline} {100 * results.score(baseline):.1f}; {listed(gains, '+.1f', ' ')}"
     return graded(gain > least for gain in gains.values()), text
-
-
-@on_scores
-def always_chosen(results: Results, key: str, name: str, value: float) -> Finding:
-    """Whether validation chose that value of a parameter on every split."""
-    chosen = [record["parameters"][0][name] for record in results.all_records(key)]
-    text = f"{name} chosen by validation: " + ", ".join(f"{each:g}" for each in chosen)
-    return graded(each == value for each in chosen), text
 
 
 def ahead_in_settings(results: Results, key: str, other: str) -> Finding | None:

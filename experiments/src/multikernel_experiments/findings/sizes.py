@@ -9,6 +9,7 @@ from typing import Any
 from multikernel.compare.results import mean
 from multikernel_experiments.findings.curves import excess, exponent
 from multikernel_experiments.findings.drawing import panels, plain, sizes_on_log_axes, style
+from multikernel_experiments.findings.lines import values
 from multikernel_experiments.findings.verdicts import Finding, complete, graded, listed
 from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART
 from multikernel_experiments.results import Results
@@ -49,7 +50,7 @@ def time_by_labels(results: Results, figure: Any, labels: Mapping[str, int]) -> 
         counts, seconds = [labels[s] for s in done], [results.value("fit_seconds", entry.key, s) for s in done]
         slope = exponent(counts, seconds)
         axes.plot(counts, seconds, label=f"{entry.title}: labels^{slope:.2f}", **style(k))
-        late = [s for s in done if results.value("gaps", entry.key, s) > entry.params["tol"]]
+        late = [s for s in done if not results.value("gaps", entry.key, s) <= entry.params.get("tol", 0.01)]
         at = [labels[s] for s in late], [results.value("fit_seconds", entry.key, s) for s in late]
         axes.plot(*at, linestyle="none", marker="o", markersize=10, fillstyle="none", color=style(k)["color"])
     axes.set(xlabel="labels", ylabel="time of a fit in seconds (○: not certified)")
@@ -87,6 +88,37 @@ def excess_is_steady(results: Results, key: str, oracle: str, families: Families
     epochs = next(entry.params["max_iter"] for entry in results.protocol.entries if entry.key == key)
     text = f"objective above the optimum after {epochs} epochs, in percent: {listed(far)}"
     return HOLDS if steady else IN_PART, text
+
+
+def time_to_score(
+    results: Results, key: str, sizes: Mapping[str, int], slack: float, most: float = 1.2
+) -> Finding | None:
+    """Whether the time until a line is within ``slack`` points of its last score has an exponent of about 1."""
+    spent = {}
+    for setting, n in sizes.items():
+        if setting in results.protocol.settings:
+            scores, seconds = (values(results, key, name, setting) for name in ("scores", "fit_seconds"))
+            near = [t for score, t in zip(scores, seconds) if score >= scores[-1] - slack / 100]
+            spent[n] = near[0] if near else math.nan
+    slope = exponent(list(spent), list(spent.values()))
+    if not math.isfinite(slope):
+        return None
+    text = f"seconds to within {slack:g} points of the last score: {listed(spent, '.2f')}; n^{slope:.2f}"
+    return HOLDS if slope <= most else FAILS, text
+
+
+def gains_with_size(results: Results, key: str, other: str, families: Families) -> Finding | None:
+    """Whether the time of another entry, as a multiple of this one's, is larger at the last size than first."""
+    found = {}
+    for name, sizes in families.items():
+        done = [
+            s for s in sizes if s in results.protocol.settings and results.scores(key, s) and results.scores(other, s)
+        ]
+        found[name] = [results.value("fit_seconds", other, s) / results.value("fit_seconds", key, s) for s in done]
+    if not all(len(ratios) > 1 for ratios in found.values()):
+        return None
+    text = "; ".join(f"{name}: " + ", ".join(f"{ratio:.2f}" for ratio in ratios) for name, ratios in found.items())
+    return graded(ratios[-1] > ratios[0] for ratios in found.values()), f"time of {other} over that of {key}: {text}"
 
 
 def grows_slower(results: Results, key: str, others: str, labels: Mapping[str, int]) -> Finding | None:

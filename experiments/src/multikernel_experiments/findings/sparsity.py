@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel_experiments.protocol import Entry
+from multikernel_experiments.protocol import Entry, along
 from multikernel_experiments.results import Results
 
 NEGLIGIBLE = 1e-8  # of the largest weight
@@ -19,7 +19,7 @@ def entries_along_t(
     key: str, title: str, ts: Sequence[int], params: Mapping[str, Any], **options: Any
 ) -> list[Entry]:
     """An entry for each t, called ``key-t``."""
-    return [Entry(f"{key}-{t}", "cskl", f"{title}, t = {t}", {**params, "t": t}, **options) for t in ts]
+    return along(Entry(key, "cskl", title, params, **options), ts, "t", "-")
 
 
 def scores_along_t(results: Results, key: str, ts: Sequence[int], settings: Sequence[str]) -> NDArray[np.float64]:

@@ -1,14 +1,16 @@
-"""Claims of papers, and the words for how far they hold."""
+"""Claims, whose they are, what was judged, and the words for how far they hold."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNJUDGED, Verdict
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, OWN, PROBLEM, UNDECIDED, Verdict
 from multikernel_experiments.results import Results
 
 Finding = tuple[str, str]  # how far a claim holds, and the figures behind it
+HERE = "this library"  # the source of our own claims
 
 
 def on_scores(judge: Callable[..., Finding | None]) -> Callable[..., Finding | None]:
@@ -18,16 +20,22 @@ def on_scores(judge: Callable[..., Finding | None]) -> Callable[..., Finding | N
 
 
 class Claim:
-    """What a paper says, and the function that finds out whether it holds; called with results, gives verdicts.
+    """What is claimed, and the function that finds out whether it holds; called with results, gives verdicts.
 
     Parameters
     ----------
     text : str
         The claim; ``{last}`` in it stands for the last setting of the run.
     source : str
+        A citation with the figure, table or section, such as ``"OJC10, Figure 1"``; `HERE` for our own claims.
     judge : callable
         Given the results and the options, returns how far the claim holds and the figures behind it; None if they do
         not tell.
+    by : str
+        The solver that is judged, as users call it.
+    about : str
+        `PRINTED` if that is the paper's algorithm as printed, `PROBLEM` if it is another for the paper's problem;
+        `OWN` if the claim is ours.
     needs : sequence of str
         Keys of entries without whose scores nothing is said.
     **options
@@ -36,9 +44,10 @@ class Claim:
     Examples
     --------
     >>> from multikernel_experiments.findings.verdicts import Claim
-    >>> claim = Claim("More is better", "nobody", lambda results, count: ("holds", f"{count} times"), count=3)
-    >>> [verdict.evidence for verdict in claim(None)]
-    ['3 times']
+    >>> from multikernel_experiments.protocol import UNTESTED
+    >>> claim = Claim("More is better", "OJC10, Figure 1", lambda results, why: (UNTESTED, why), by="silp", why="so")
+    >>> claim.source, claim.about
+    ('OJC10, Figure 1', 'problem, solved here')
     """
 
     def __init__(
@@ -47,31 +56,27 @@ class Claim:
         source: str,
         judge: Callable[..., Finding | None],
         /,
+        by: str,
+        about: str = PROBLEM,
         needs: Sequence[str] = (),
         **options: Any,
     ) -> None:
-        self.text, self.source, self.judge, self.needs, self.options = text, source, judge, needs, options
+        if (source == HERE) != (about == OWN) or (about != OWN and not re.match(r"[A-Z]+\d\d", source)):
+            raise ValueError(f"{text!r} cites {source!r} as {about!r}: our own claims cite {HERE!r}, others a paper")
+        self.text, self.source, self.judge, self.options = text, source, judge, options
+        self.by, self.about, self.needs = by, about, needs
 
     def __call__(self, results: Results) -> list[Verdict]:
         found = self.judge(results, **self.options) if all(results.scores(key) for key in self.needs) else None
         if found is None:
             return []
-        if (
-            getattr(self.judge, "on_scores", False)
-            and results.protocol.n_splits * len(results.protocol.settings) == 1
-        ):
-            found = UNJUDGED, found[1]
-        text = self.text.replace("{last}", results.protocol.settings[-1]) if "{last}" in self.text else self.text
-        return [Verdict(text, self.source, *found)]
-
-
-def verdicts_on(*claims: Claim) -> Callable[[Results], list[Verdict]]:
-    """The verdicts on these claims, in order, as a protocol takes them."""
-
-    def verdicts(results: Results) -> list[Verdict]:
-        return [verdict for claim in claims for verdict in claim(results)]
-
-    return verdicts
+        protocol = results.protocol
+        splits = protocol.n_splits
+        if getattr(self.judge, "on_scores", False) and splits * len(protocol.settings) == 1:
+            found = UNDECIDED, f"one split; {found[1]}"
+        text = self.text.replace("{last}", protocol.settings[-1]) if "{last}" in self.text else self.text
+        judged = f"{self.by}; {protocol.name}, {splits} split{'s' * (splits > 1)}"
+        return [Verdict(text, self.source, *found, self.about, judged)]
 
 
 def graded(found: Iterable[Any]) -> str:
@@ -118,4 +123,4 @@ def percent(results: Results, without: Sequence[str] = ()) -> dict[str, float]:
 
 def complete(results: Results) -> bool:
     """Whether every entry has a score in some setting."""
-    return len(results.entries_done()) == len(results.protocol.entries)
+    return len(results.entries_done()) == len(results.protocol.in_tables)

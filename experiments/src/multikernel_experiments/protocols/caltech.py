@@ -5,10 +5,10 @@ from __future__ import annotations
 from multikernel.compare.tuning import inner_folds
 from multikernel_experiments import archives as a
 from multikernel_experiments.findings.score_figures import score_by_time, score_intervals
-from multikernel_experiments.findings.scores import above_and_level, all_gain, always_chosen
-from multikernel_experiments.findings.verdicts import Claim, verdicts_on
+from multikernel_experiments.findings.scores import above_and_level, all_gain
+from multikernel_experiments.findings.verdicts import HERE, Claim
 from multikernel_experiments.images import CALTECH, caltech39, caltech_split
-from multikernel_experiments.protocol import Entry, Protocol, Task
+from multikernel_experiments.protocol import OWN, Entry, Protocol, Task
 
 C = (1.0, 10.0, 100.0)
 GROUP_NORMS = (1.01, 1.05, 1.25)
@@ -24,11 +24,12 @@ def task(archives: a.Archives, setting: str, split: int, quick: bool) -> Task:
     return Task(training, testing, y[train], y[test], inner_folds(y[train], 3, split)[:1])
 
 
-CLAIMS = verdicts_on(
+CLAIMS = (
     Claim(
         "OBSCURE outperforms MKL (SILP) and is comparable to LP-β",
         "OJC10, sect. 4.2",
         above_and_level,
+        by='ObscureClassifier(solver="sdca"), p and C by validation',
         needs=("sdca", "mkl-class", "lp-beta"),
         key="sdca",
         title="OBSCURE's problem",
@@ -36,18 +37,11 @@ CLAIMS = verdicts_on(
         level=("lp-beta", "LP-β"),
     ),
     Claim(
-        "The smallest p is best for OBSCURE",
-        "OJC10, sect. 4.2",
-        always_chosen,
-        needs=("sdca", "mkl-class", "lp-beta"),
-        key="sdca",
-        name="p",
-        value=GROUP_NORMS[0],
-    ),
-    Claim(
         "Learning weights beats averaging 39 uneven kernels",
-        "often expected",
+        HERE,
         all_gain,
+        by="default solvers, parameters by validation",
+        about=OWN,
         needs=("average", "mkl", "mkl-p"),
         keys=("mkl", "mkl-p", "sdca", "mkfda"),
         baseline="average",
@@ -61,7 +55,7 @@ PROTOCOL = Protocol(
     "of each of 102 classes on three given splits. Parameters are chosen from small grids on a third of the training "
     "images; the best single kernel, MKL with weights per class, OBSCURE and LP-β's SVMs have C = 10, LP-β and LP-B "
     "ν = 0.5 and two folds. A quick run has 20 classes.",
-    source="[OJC10, Figure 3]",
+    source="[OJC10, sect. 4.2]",
     files=(CALTECH,),
     entries=(
         Entry("average", "average", "average", grid={"C": C}),
