@@ -198,8 +198,8 @@ def _done(results: Results, key: str, setting: str) -> bool:
     return bool(entries) and all(results.scores(entry.key, setting) for entry in entries)
 
 
-def race(results: Results, key: str, rival: str, problem: Keys, share: float, margin: float = 2.0) -> Finding | None:
-    """Whether a line gets to a share above the optimum of its problem ``margin`` times as fast as another does.
+def race(results: Results, key: str, rival: str, problem: Keys, margin: float = 2.0) -> Finding | None:
+    """Whether a line gets as near to the optimum as another ever does, ``margin`` times as fast.
 
     In every setting, in iterations and in time, means over splits: budgets are coarse and clocks are noisy.
     """
@@ -207,19 +207,18 @@ def race(results: Results, key: str, rival: str, problem: Keys, share: float, ma
     for setting in results.protocol.settings:
         if not _done(results, key, setting) or not _done(results, rival, setting):
             return None
-        ends, last = [], []
-        for name in (key, rival):
+        far, other = (excesses(results, name, problem, setting) for name in (key, rival))
+        goal = min(other)
+        ends = []
+        for name, way in ((key, far), (rival, other)):
             budgets = [float(entry.params["max_iter"]) for entry in points(results, name)]
-            far = excesses(results, name, problem, setting)
-            spent = values(results, name, "fit_seconds", setting)
-            ends.append([first_reach(axis, far, share) for axis in (budgets, spent)])
-            last.append(f"{1 + far[-1]:.3g}")
+            axes = budgets, values(results, name, "fit_seconds", setting)
+            ends.append([first_reach(axis, way, goal) for axis in axes])
         found += [math.isfinite(ours) and margin * ours <= theirs for ours, theirs in zip(*ends)]
         when = [f"{e:.0f} epochs, {s:.2f} s" if math.isfinite(e) else "never" for e, s in ends]
-        parts.append(
-            f"{setting}: {when[0]} against {when[1]} (in the end × {last[0]} and × {last[1]} of the optimum)"
-        )
-    text = f"{100 * share:.0f} % above the optimum, {title(results, key)} against {title(results, rival)}: "
+        ratios = f"in the end × {1 + far[-1]:.3g} and × {1 + other[-1]:.3g} of the optimum"
+        parts.append(f"{setting}, × {1 + goal:.3g}: {when[0]} against {when[1]}, {ratios}")
+    text = f"{title(results, key)} as near as {title(results, rival)} comes: "
     return graded(found), text + "; ".join(parts) + f"; won if {margin:g} times as fast, in epochs and in time"
 
 

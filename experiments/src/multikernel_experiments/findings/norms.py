@@ -89,7 +89,8 @@ def first_is_best(results: Results, norms: Mapping[str, float], setting: str) ->
     scores, (first, *others) = {key: 100 * results.score(key, setting) for key in norms}, norms
     ahead = [results.difference(key, first, setting) for key in others]
     beaten = any(gain > 2 * deviation / max(count, 1) ** 0.5 for gain, deviation, count in ahead if count > 1)
-    verdict = FAILS if beaten else HOLDS if scores[first] == max(scores.values()) else UNDECIDED
+    leads = results.protocol.n_splits > 1 and scores[first] > max(scores[key] for key in others)
+    verdict = FAILS if beaten else HOLDS if leads else UNDECIDED
     return verdict, listed({f"p = {norms[key]:g}": score for key, score in scores.items()})
 
 
@@ -110,6 +111,8 @@ def curves_match(results: Results, norms: Mapping[str, float], points: float = 2
         if not test:
             return None
         chosen, best = int(np.argmax(validation)), int(np.argmax(test))
+        if np.ptp(validation) == 0 or np.ptp(test) == 0:
+            return UNDECIDED, f"{setting}: no difference along p"
         alike = float(np.corrcoef(validation, test)[0, 1])
         held.append(test[best] - test[chosen] <= points and alike > 0.5)
         p = list(norms.values())

@@ -231,7 +231,7 @@ def wins_as_often(
         text += "; t = 1 is SimpleMKL, so that the best t cannot lose"
     if rival == "simple" and how == VALIDATION:
         chosen = [
-            r["parameters"][0].get("t") for s in contest.kinds[kind] for r in results.records(s, f"{key}-validated")
+            r["parameters"][0]["t"] for s in contest.kinds[kind] for r in results.records(s, f"{key}-validated")
         ]
         same = sum(t == 1 for t in chosen)
         text += f"; t = 1, which is SimpleMKL, was chosen {same} times of {len(chosen)}"

@@ -72,7 +72,6 @@ PROTOCOL = Protocol(
             key="printed",
             rival="pegasos",
             problem=GROUP,
-            share=0.25,
         ),
         Claim(
             "The solution of the online stage is close to the optimal one, at a tenth of the time",
@@ -93,7 +92,6 @@ PROTOCOL = Protocol(
             key="obscure",
             rival="printed",
             problem=GROUP,
-            share=0.25,
         ),
     ),
     tables=partial(line_table, keys=(*GROUP, *LINEAR)),
