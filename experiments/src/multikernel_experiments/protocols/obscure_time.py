@@ -46,7 +46,7 @@ PROTOCOL = Protocol(
         *group("pegasos", "p-norm Pegasos", "pegasos"),
         *group("obscure", "OBSCURE, our stage 2", "obscure"),
         *group("sdca", "dual coordinate ascent", "sdca", (1, 4, 16, 64)),
-        *per_class("silp", "SILP", (1, 4, 16, 64)),
+        *per_class("silp", "SILP", (1, 4, 16)),
         *per_class("simplemkl", "SimpleMKL", (1, 4, 16)),
     ),
     task=task,
