@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from multikernel.io.files import write_text
 from multikernel_experiments.findings.drawing import pictures
@@ -113,7 +114,7 @@ def _said(paper: Paper, item: Item, protocols: Mapping[str, Protocol], found: Ma
     return ["; ".join(verdicts) or "–", " ".join(remarks)]
 
 
-def _answers(protocols: Mapping[str, Protocol], source: str) -> Iterator[tuple[str, object]]:
+def _answers(protocols: Mapping[str, Protocol], source: str) -> Iterator[tuple[str, Any]]:
     """Claims, and what differs in pictures, of all protocols that cite an item; with the protocol's name."""
     for name, protocol in protocols.items():
         for claim in protocol.claims:

@@ -87,10 +87,11 @@ def _run_one(protocol: Any, options: argparse.Namespace, number: int, count: int
 
     try:
         return _run(protocol, options, f"{number + 1} of {count}: " if count > 1 else "")
-    except DataError as error:
+    except Exception as error:  # one that fails must not lose the others
         if count == 1:
             raise
-        print(f"multikernel: error: {protocol.name}: {error}", file=sys.stderr)
+        reason = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
+        print(f"multikernel: error: {protocol.name}: {reason}", file=sys.stderr)
         return 1
 
 

@@ -24,7 +24,7 @@ LEVEL = "Passes to a gap of 1e-4 against the number of samples: level if the cos
 GAP = 1e-4
 ERROR = 1e-3  # ε of the theorem
 PROBLEM = {"C": 1.0, "random_state": 0, "tol": GAP, "max_iter": 1000}
-SOLVERS = (
+SOLVERS: tuple[tuple[str, str, dict[str, float]], ...] = (
     ("printed", "SVRG as printed", {"tol": ERROR}),
     ("svrg", "SVRG", {}),
     ("newton", "optimum (newton)", {"tol": 1e-7}),
