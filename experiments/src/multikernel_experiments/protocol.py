@@ -231,7 +231,8 @@ class Protocol:
         lines: dict[str, list[str]] = {}
         for entry in self.entries:
             lines.setdefault(entry.line, []).append(entry.key)
-        left = {key for line, keys in lines.items() for key in (thin(keys) if f"{line}@" in keys[0] else keys)}
+        # of longer and longer fits the two shortest
+        left = {key for line, keys in lines.items() for key in (keys[:2] if f"{line}@" in keys[0] else keys)}
         return replace(
             self,
             entries=[entry.thinned() for entry in self.entries if entry.key in left],
