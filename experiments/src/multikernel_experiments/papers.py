@@ -111,7 +111,7 @@ def _said(paper: Paper, item: Item, protocols: Mapping[str, Protocol], found: Ma
             verdicts += [f"**{v.verdict}**{quick}: {v.claim} ({v.about}: {v.judged})" for v in told] or [
                 f"{what.text}: not told by the run"
             ]
-    return ["; ".join(verdicts) or "–", " ".join(remarks)]
+    return ["; ".join(verdicts) or ("tested" if "tests/" in item.remark else "–"), " ".join(remarks)]
 
 
 def _answers(protocols: Mapping[str, Protocol], source: str) -> Iterator[tuple[str, Any]]:
