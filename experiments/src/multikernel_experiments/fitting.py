@@ -37,10 +37,10 @@ def run_entry(protocol: Protocol, entry: Entry, task: Task, step: Callable[[], N
         score=score,
     )
     told: dict[str, Any] = {}
-    trial.run(method, candidates_for(method, task, score, step, told), result, step)
+    model = trial.run(method, candidates_for(method, task, score, step, told), result, step)
     result.error = result.error or result.left_out  # a protocol names methods that apply
     record = {**asdict(result), **told}
     record.update(n_train=len(task.y_train), n_test=len(task.y_test), seconds=time.perf_counter() - start)
-    record["n_svms"] = int(getattr(trial.models.get(method.name), "n_svms_", 0))
+    record["n_svms"] = int(getattr(model, "n_svms_", 0))
     record["kernel_names"] = [str(name) for name in task.training.names]
     return record
