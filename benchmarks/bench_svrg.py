@@ -39,9 +39,10 @@ from multikernel.problems.svrg import SmoothProblem  # noqa: E402
 from multikernel.runtime.clock import OutOfTime, time_limit  # noqa: E402
 from multikernel.runtime.monitor import Monitor  # noqa: E402
 from multikernel.solvers.printed.svrg import svrg_paper  # noqa: E402
-from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone  # noqa: E402
+from multikernel.solvers.svrg.primal import smooth_auto  # noqa: E402
+from multikernel.solvers.svrg.svrg import lbfgs, svrg  # noqa: E402
 
-SOLVERS = {"auto": svrg, "svrg": svrg_alone, "lbfgs": lbfgs, "paper": svrg_paper}
+SOLVERS = {"auto": smooth_auto, "svrg": svrg, "lbfgs": lbfgs, "paper": svrg_paper}
 
 
 def report(title: str, problem: SmoothProblem, solve, tol: float, seconds: float) -> None:

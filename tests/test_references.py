@@ -44,7 +44,7 @@ from multikernel.solvers.fisher import fisher_newton
 from multikernel.solvers.gmkl import spectral_gradient
 from multikernel.solvers.multilabel.level import label_level
 from multikernel.solvers.obscure.sdca import sdca
-from multikernel.solvers.svrg.svrg import svrg
+from multikernel.solvers.svrg.primal import smooth_auto
 from multikernel.solvers.ufo import ufo
 from multikernel.solvers.vskl import group_newton
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
@@ -219,7 +219,7 @@ SMOOTH_LOSSES = {
 @pytest.mark.parametrize("name", SMOOTH_LOSSES)
 def test_a_conic_solver_agrees_on_smooth_losses(name, p):
     loss, formula, conic = SMOOTH_LOSSES[name]
-    _, result = solved(svrg, SmoothProblem(STACK, loss, 1.0 / 24, p), 1e-8, random_state=0, max_iter=2000)
+    _, result = solved(smooth_auto, SmoothProblem(STACK, loss, 1.0 / 24, p), 1e-8, random_state=0, max_iter=2000)
     given = (SIGNS,) if formula is margin_loss else (TARGETS, np.full(24, 1 / 24))
     found = smooth_bracket(K, 1.0 / 24, p, result, formula(name, *given))
     assert found.upper - found.lower <= 1e-6 * found.upper

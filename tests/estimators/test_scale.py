@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.model_selection import StratifiedKFold
 
-from multikernel import MKFDAClassifier, SVRGMKLClassifier, SVRGMKLRegressor
+from multikernel import MKFDAClassifier, MKFDAClassifierCV, SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, RandomFourier
@@ -184,6 +185,33 @@ def test_discriminants_on_blocks_are_those_of_the_kernels(tmp_path, p, cuts):
     assert_same(model, by_samples)
     assert_allclose(model.transform(X), by_samples.transform(X), atol=1e-4)
     assert_allclose(model.decision_function(X), by_samples.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("cuts", [[0.0], [-0.7, 0.7]])
+def test_the_grid_of_discriminants_on_blocks_is_that_of_fits_to_the_folds(tmp_path, cuts):
+    y, weight, grid = (
+        np.digitize(SCORES, cuts),
+        1.0 + np.arange(N) % 3,
+        {"ps": [1.0, 2.0], "regs": [1e-3, 1.0]},
+    )
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = MKFDAClassifierCV(KERNELS, **grid, cv=2, tol=1e-8).fit(mapped, y, sample_weight=weight)
+    assert model._on_features
+    assert (model.grid_gaps_ <= 1e-8).all()
+    features = model._feature_map()(X)  # normalised by all samples
+    given = [Linear(columns=np.flatnonzero(model._feature_map().owner == k)) for k in range(4)]
+    for fold, (train, test) in enumerate(StratifiedKFold(2).split(X, y)):
+        for i, p in enumerate(grid["ps"]):
+            for j, reg in enumerate(grid["regs"]):
+                alone = MKFDAClassifier(given, p=p, reg=reg, normalize=None, tol=1e-8)
+                alone.fit(features[train], y[train], sample_weight=weight[train])
+                assert_allclose(model.grid_weights_[fold, i, j], alone.weights_, atol=1e-3)
+                assert abs(model.split_scores_[fold, i, j] - alone.score(features[test], y[test])) <= 1 / len(test)
+    best = MKFDAClassifier(KERNELS, p=model.p_, reg=model.reg_, tol=1e-8).fit(mapped, y, sample_weight=weight)
+    assert_allclose(model.weights_, best.weights_)
+    with pytest.raises(ValueError, match='use criterion="cv"'):
+        model.set_params(criterion="loo").fit(mapped, y)
 
 
 def test_a_model_does_not_grow_with_the_samples(tmp_path):

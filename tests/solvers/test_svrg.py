@@ -27,7 +27,8 @@ from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.printed.svrg import convergence, last_steps, step_count, step_size, svrg_paper
 from multikernel.solvers.svrg.iterate import Iterate
 from multikernel.solvers.svrg.newton import smooth_newton
-from multikernel.solvers.svrg.svrg import lbfgs, svrg, svrg_alone
+from multikernel.solvers.svrg.primal import smooth_auto
+from multikernel.solvers.svrg.svrg import lbfgs, svrg
 
 X, y = load_iris(return_X_y=True)
 K, SIGNS, _ = make_kernels(n_kernels=4, n=30)
@@ -45,7 +46,7 @@ LOSSES = {
 KERNELS = [RBF(columns=[0, 1]), RBF(columns=[2, 3]), Linear()]
 
 
-def solved(loss, p, lam, solve=svrg, stack=None, tol=1e-7, **options):
+def solved(loss, p, lam, solve=smooth_auto, stack=None, tol=1e-7, **options):
     problem = SmoothProblem(DenseStack(K) if stack is None else stack, loss, lam, p)
     return problem, result_of(solve, problem, tol, random_state=0, **{"max_iter": 2000, **options})
 
@@ -125,7 +126,7 @@ def test_weights_are_the_closed_form_of_the_norms_at_the_solution(p):
 @pytest.mark.parametrize("p", [1.1, 1.5, 2.0])
 @pytest.mark.parametrize("name", ["logistic", "smoothed_hinge", "softmax", "huber"])
 def test_epochs_alone_divide_the_gap_by_a_constant(name, p):
-    _, result = solved(LOSSES[name], p, 1 / 3, solve=svrg_alone, tol=1e-10)
+    _, result = solved(LOSSES[name], p, 1 / 3, solve=svrg, tol=1e-10)
     epochs = np.array([row["epoch"] for row in result.history])
     decades = np.log10([max(row["relative_gap"], 1e-10) for row in result.history])
     assert result.converged
@@ -139,7 +140,7 @@ def test_epochs_alone_divide_the_gap_by_a_constant(name, p):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_epochs_alone_go_on_where_the_condition_is_worse(name):
-    _, result = solved(LOSSES[name], 1.5, 1 / 60, solve=svrg_alone, tol=1e-8, max_iter=1000)
+    _, result = solved(LOSSES[name], 1.5, 1 / 60, solve=svrg, tol=1e-8, max_iter=1000)
     epochs = np.array([row["epoch"] for row in result.history])
     gaps = np.array([row["relative_gap"] for row in result.history])
     assert result.converged
@@ -148,7 +149,7 @@ def test_epochs_alone_go_on_where_the_condition_is_worse(name):
 
 
 def test_passes_count_steps_and_products():
-    for solve, least in ((svrg_alone, 2), (lbfgs, 1)):
+    for solve, least in ((svrg, 2), (lbfgs, 1)):
         _, result = solved(LOSSES["logistic"], 2.0, 1 / 3, solve=solve, tol=1e-6)
         rows = result.history
         assert all(b["passes"] > a["passes"] for a, b in pairwise(rows))
@@ -266,7 +267,7 @@ def test_last_steps_have_the_geometric_distribution():
     assert_allclose(np.bincount(drawn, minlength=6)[1:] / len(drawn), expected / expected.sum(), atol=0.01)
 
 
-@pytest.mark.parametrize("solve", [svrg, svrg_paper, lbfgs])
+@pytest.mark.parametrize("solve", [smooth_auto, svrg, svrg_paper, lbfgs])
 @pytest.mark.parametrize("name", ["logistic", "softmax", "squared_hinge"])
 def test_features_and_kernels_give_the_same_solution(solve, name):
     options = {"solve": solve, "tol": 1e-4, "max_iter": 60}

@@ -11,7 +11,9 @@ import shlex
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from multikernel import SVRGMKLRegressor
+from multikernel.cli.blocks import BlockTask, answers, cluster, compare_blocks, in_blocks
 from multikernel.cli.parser import UsageError, known_names, refuse
 from multikernel.cli.progress import ProgressBar
 from multikernel.cli.task import FAMILIES, CommandTask, begin, check_outputs, say, say_left_out
@@ -36,7 +39,7 @@ from multikernel.gram import DenseStack, gram_stack, precomputed_stack
 from multikernel.inspection.displays import last_step
 from multikernel.inspection.results import kernel_table
 from multikernel.inspection.stability import weight_shares
-from multikernel.io.files import DataError, write_text
+from multikernel.io.files import DataError, atomic_write, write_text
 from multikernel.io.image_folders import read_images
 from multikernel.io.models import load, read_manifest, save
 from multikernel.io.tables import Table, read_dataset, read_features, read_table, read_tables, read_test_kernels
@@ -44,6 +47,7 @@ from multikernel.io.tables.dataset import known_labels
 from multikernel.io.tables.formats import READERS
 from multikernel.io.tables.precomputed import self_similarities
 from multikernel.io.versions import all_versions
+from multikernel.kernels.sources import ParquetSource
 from multikernel.metrics import kernel_metrics
 from multikernel.report import Pictures, write_report
 
@@ -51,6 +55,8 @@ from multikernel.report import Pictures, write_report
 def run_compare(options: argparse.Namespace) -> int:
     """Compare, print the table, write the page; 130 if interrupted, 1 if no method could be fitted."""
     methods = None if options.methods is None else known_names(options.methods, list(available()), "method")
+    if in_blocks(options):
+        return _finish(compare_blocks(options), options)
     task = begin(options)
     how, shared = task.preparation, ("inner_cv", "scoring", "class_weight", "max_time", "memory", "psd", "missing")
     splits = None if task.data is None else task.data.splits
@@ -111,6 +117,8 @@ def run_fit(options: argparse.Namespace) -> int:
     """Choose parameters, fit on all samples, write the model."""
     if not (options.data or options.images):
         raise UsageError("there is nothing to learn from: give --data FILE or --images FOLDER")
+    if in_blocks(options):
+        return _fit_blocks(options)
     method = _method(options)
     task, cues = begin(options), None
     if task.images:  # descriptors take their place
@@ -145,6 +153,64 @@ def run_fit(options: argparse.Namespace) -> int:
     say(options, f"{method.title} fitted on {len(task.y)} samples; on these, {score}")
     say(options, f"model: {options.output}")
     return 0
+
+
+def _fit_blocks(options: argparse.Namespace) -> int:
+    """Fit to blocks of rows, write the model."""
+    check_outputs(options)
+    task = BlockTask(options)
+    method = task.method(options.method if "method" in getattr(options, "given", ()) else "svrg")
+    parameters = task.choose(method)
+    with cluster(options), ProgressBar(options.quiet, f"fitting {method.title}"):
+        model = task.fit(method, parameters)
+    assert task.sample.data is not None
+    metadata = {
+        "method": method.name,
+        "data": Path(task.path).name,
+        "n_samples": len(task.y),
+        "regression": options.regression,
+        "target": task.sample.data.target,
+        "columns": task.sample.data.feature_names,
+        "id": options.id,
+        "blocks": True,
+    }
+    save(model, options.output, metadata=metadata)
+    last = steps_of_model(model)[-1]
+    shown = ", ".join(f"{name}={value:g}" for name, value in parameters.items())
+    say(options, f"{method.title} fitted on {len(task.y)} rows ({shown}), relative gap {relative_gap(last):.1e}")
+    say(options, f"model: {options.output}")
+    return 0
+
+
+def _predict_blocks(options: argparse.Namespace, model: Any, metadata: dict[str, Any]) -> int:
+    """Predict blocks of rows and write them one after the other; what a failure leaves is no file."""
+    source = ParquetSource(options.data[0])
+    columns, target = metadata["columns"], metadata.get("target")
+    lacking = [name for name in columns if name not in source.names]
+    if lacking:
+        raise DataError(f"{options.data[0]} has no column {lacking[0]!r}, which the model needs")
+    named = options.id or metadata.get("id")
+    ids = source.column(named) if named in source.names else None
+    truth = source.column(target) if target in source.names else None
+    done, labels = 0, []
+    call = partial(_answers_of, model, options)
+    with ExitStack() as stack, cluster(options), ProgressBar(options.quiet, "predicting"):
+        out = stack.enter_context(atomic_write(options.output)) if options.output else sys.stdout.buffer
+        for block in answers(call, source.with_columns(columns)):
+            labels.append(block["prediction"])
+            rows = slice(done, done + len(labels[-1]))
+            text = _csv({**({} if ids is None else {named: ids[rows]}), **block})
+            out.write((text if not done else text.partition("\n")[2]).encode())
+            done = rows.stop
+    if options.output:
+        say(options, f"predictions of {done} samples: {options.output}")
+    if truth is not None:
+        say(options, _success(np.concatenate(labels), truth, bool(metadata.get("regression"))))
+    return 0
+
+
+def _answers_of(model: Any, options: argparse.Namespace, X: Any) -> dict[str, np.ndarray]:
+    return {"prediction": model.predict(X), **_extra_columns(model, X, options)}
 
 
 def _method(options: argparse.Namespace) -> Method:
@@ -200,6 +266,8 @@ def run_predict(options: argparse.Namespace) -> int:
     wanted = "images" if metadata.get("images") else "data"
     if not getattr(options, wanted) or (options.data and options.images):
         raise UsageError(f"the model was fitted with --{wanted}: give new samples in the same way, and no others")
+    if metadata.get("blocks") and in_blocks(options):
+        return _predict_blocks(options, model, metadata)
     X, ids, known = (_new_images if wanted == "images" else _new_rows)(options, model, metadata)
     with ProgressBar(options.quiet, "predicting"):
         labels = model.predict(X)

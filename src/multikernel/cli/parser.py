@@ -30,6 +30,8 @@ examples:
   multikernel fit --data flowers.csv --target species --method average --output flowers.mkl
   multikernel predict flowers.mkl --data new.csv --output predictions.csv
   multikernel info flowers.mkl
+  multikernel fit --data big.parquet --target y --method svrg --memory 2GB --workers 4 --output big.mkl
+      more rows than memory holds: blocks of them, with Nyström features of the kernels
   multikernel reproduce flower17 --quick
       an experiment of the papers, on the archives in the folder that MULTIKERNEL_DATA names
 """
@@ -105,6 +107,12 @@ DATA = (
     _option("--cache", "FOLDER", "where descriptors of images are kept, to be read the next time"),
 )
 
+BLOCKS = (
+    [
+        _option("--scheduler", "ADDRESS", "Dask scheduler whose workers read blocks of rows, tcp://host:8786"),
+        _option("--workers", "N", "processes that read blocks of rows (default: threads)", type=whole(1)),
+    ],
+)
 FAMILIES = "families (default: %(default)s); for images flower17, caltech39, voc16 or phog (default: flower17)"
 WIDTHS = "multiples of the mean distance between training samples (default: 1)"
 STEPS = "put kernels on one scale: center, cosine, trace, variance, or several in order (default: none)"
@@ -114,6 +122,7 @@ KERNELS = (
     _option("--kernels", "LIST", FAMILIES, default="linear,polynomial,rbf"),
     _option("--bandwidths", "LIST", WIDTHS, type=NUMBERS, default=[1.0]),
     _option("--normalize", "STEP[,STEP]", STEPS),
+    _option("--rank", "N", "Nyström features of each kernel, for rows in blocks", type=whole(1), default=128),
     _option("--psd", None, PSD, choices=("raise", "clip", "ignore"), default="raise"),
     _option("--missing", None, MISSING, choices=("raise", "mask"), default="raise"),
 )
@@ -143,6 +152,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         {
             "data; without a file, the built-in digits in four quadrants": DATA,
             "kernels, one per view, family and bandwidth": KERNELS,
+            "Parquet files of more than 20,000 rows, which are read in blocks": BLOCKS,
             "comparison": (
                 _option("-m --methods", "LIST", "methods to run (default: all)"),
                 [
@@ -167,6 +177,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
         {
             "data": DATA,
             "kernels, one per view, family and bandwidth": KERNELS,
+            "Parquet files of more than 20,000 rows, which are read in blocks": BLOCKS,
             "model": (
                 _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
                 _flag("--regression", "the target is a number: fit SVRGMKLRegressor"),
@@ -187,6 +198,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
                 _option("--images", "FOLDER", "new images, in a folder or listed in a table"),
                 _option("--id", "COLUMN", "IDs to write with predictions (default: those used in fit, if present)"),
             ),
+            "Parquet files, for a model that was fitted on blocks of rows": BLOCKS,
             "output": (
                 _option("-o --output", "FILE", "csv file to write (default: standard output)"),
                 _flag("--scores", "add decision values"),

@@ -1,4 +1,4 @@
-"""Compiled steps of variance-reduced gradient descent, in kernels and in explicit features.
+"""Compiled steps of variance-reduced gradient descent on kernels.
 
 w is cut into B blocks. A step on sample i changes block b, while ``first + t < stop[b]``, to
 
@@ -6,7 +6,7 @@ w is cut into B blocks. A step on sample i changes block b, while ``first + t < 
 
 where ``g_b = Σ_i c_i ℓ'(snapshot_i) φ_b(x_i)`` is the loss's part of the full gradient at the snapshot. Coefficients
 are kept as ``scale_b coef_b + drift_b ĝ``, with ĝ those of g, so that shrinking and adding g touch two numbers.
-``scratch``, of shape (3, T), and ``scaled``, of shape (R,), are scratch.
+``scratch``, of shape (3, T), is scratch.
 """
 
 from __future__ import annotations
@@ -84,47 +84,3 @@ def kernel_steps(
                     line = table[b, r]
                     for k in range(n):
                         line[k] += factor * row[k]
-
-
-@loop(fastmath=REORDER)
-def feature_epoch(
-    features, order, code, width, smoothness, targets, emphasis, snapshot, step, decay, metric, image,
-    w, coef, scale, drift, scratch, scaled,
-):  # fmt: skip
-    """Steps of one block on all features at once; the new scale and drift.
-
-    ``scale w + drift g`` (T, R) and ``scale coef + drift ĝ`` (n, T) are kept; ``image`` (n, T) are the scores under
-    g, so that g itself is not read. ``metric`` (R,) multiplies every step.
-    """
-    n_scores, n_columns = w.shape
-    scores, new = scratch[0], scratch[1]
-    keep = 1.0 - decay
-    for t in range(order.shape[0]):
-        i = order[t]
-        x = features[i]
-        for r in range(n_scores):
-            line = w[r]
-            total = 0.0
-            for k in range(n_columns):
-                total += line[k] * x[k]
-            scores[r] = scale * total + drift * image[i, r]
-        slopes(code, width, smoothness, targets[i], scores, new)
-        scale *= keep
-        drift = keep * drift - step
-        if scale < SMALLEST_SCALE:
-            for r in range(n_scores):
-                for k in range(n_columns):
-                    w[r, k] *= scale
-                for k in range(coef.shape[0]):
-                    coef[k, r] *= scale
-            scale = 1.0
-        for k in range(n_columns):
-            scaled[k] = metric[k] * x[k]
-        for r in range(n_scores):
-            factor = -step * emphasis[i] * (new[r] - snapshot[i, r]) / scale
-            if factor != 0.0:
-                coef[i, r] += factor
-                line = w[r]
-                for k in range(n_columns):
-                    line[k] += factor * scaled[k]
-    return scale, drift

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -23,14 +23,14 @@ from multikernel.gram import GramStack, combined_scores, parse_memory
 from multikernel.gram.features import FIT_ROWS, FeatureBlocks
 from multikernel.io.state import REAL, attributes, reals
 from multikernel.problems.fisher import FisherProblem, class_scores, fisher_system, fisher_targets
-from multikernel.problems.svrg_features import FisherFeatures
+from multikernel.problems.svrg_features import FisherFeatures, fisher_sums, fold_accuracies
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.clock import thread_count
 from multikernel.runtime.monitor import Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.runtime.warnings import warn_user
 from multikernel.solvers.catalogue import find_solver
-from multikernel.solvers.fisher import FisherGrid, Score, solve_fisher
+from multikernel.solvers.fisher import FisherGrid, Score, solve_fisher, solve_moments
 
 NORMALIZE = ("center", "trace")
 # Values worth trying, and the grid of the paper, p and λ chosen together [YMBCK10, sect. 4.1].
@@ -84,7 +84,11 @@ class FisherClassifier(KernelClassifier):
     max_iter: int = 500
 
     solver = "auto"
+    _most_samples = FIT_ROWS
     _state = attributes(centroids_=reals("classes", "tasks"), weights_=reals("kernels"))
+
+    def _takes_blocks(self) -> bool:
+        return self.solver == "auto" and self.keep == "support"
 
     @abstractmethod
     def _setting(self) -> tuple[float, float]:
@@ -231,10 +235,13 @@ class MKFDAClassifier(Restartable, FisherClassifier):
     def _setting(self) -> tuple[float, float]:
         return float(self.p), float(self.reg)
 
-    _most_samples = FIT_ROWS
 
-    def _takes_blocks(self) -> bool:
-        return self.solver == "auto" and self.keep == "support"
+class FoundGrid(NamedTuple):
+    """Scores (P, R), weights (P, R, F) and relative gaps (P, R) of a fold."""
+
+    scores: NDArray
+    weights: NDArray
+    gaps: NDArray
 
 
 @register("mkfda-cv", title="MK-FDA, p and λ by leave-one-out", params={"criterion": "loo"}, order=22)
@@ -321,6 +328,10 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
         """Solve and score the grid, as far as time allows, and choose; in scores of folds samples count alike."""
         self._check_parameters()
         ps, regs = np.array(self.ps, dtype=np.float64), np.array(self.regs, dtype=np.float64)
+        advice = "p_ and reg_ are the best of these. Allow more time, or use fewer points or folds."
+        if self._reads_blocks(X):
+            self._search_blocks(run, self._validate(X, y, sample_weight), ps, regs, advice)
+            return
         n_folds = 1
         folds: Iterable[tuple[TrainingData, Score]] = self._leave_one_out(X, y, sample_weight)
         if self.criterion == "cv":
@@ -329,7 +340,6 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
             n_folds, folds = len(splits), (self._fold(X, y, sample_weight, *split) for split in splits)
         n_threads = thread_count() if self.n_jobs is None else effective_n_jobs(self.n_jobs)
         grids: list[FisherGrid] = []
-        advice = "p_ and reg_ are the best of these. Allow more time, or use fewer points or folds."
         with run.search(n_folds * len(ps) * len(regs), "grid point", advice) as search:
             for data, score in folds:  # one after the other: each holds its kernels in memory
                 classes, codes = np.unique(data.labels, return_inverse=True)
@@ -342,6 +352,39 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
         if not search.complete:  # folds that are complete, or what there is of the first
             grids = [grid for grid in grids if np.isfinite(grid.scores).all()] or grids[:1]
         self._choose(grids, ps, regs)
+
+    def _reads_blocks(self, X: Any) -> bool:
+        """Whether X is searched a block of rows at a time: as for a fit."""
+        kernels = self.kernels if isinstance(self.kernels, (list, tuple)) else [self.kernels]
+        if not (self._takes_blocks() and all(getattr(kernel, "has_features", False) for kernel in kernels)):
+            return False
+        large = self._as_source(X, None) is not None
+        if large and (self.criterion == "loo" or self.scoring is not None):
+            raise ValueError(
+                'in blocks of rows the grid is scored by accuracy on folds: use criterion="cv", scoring=None.'
+            )
+        return large or (self.criterion == "cv" and self.scoring is None and np.shape(X)[0] > self._most_samples)
+
+    def _search_blocks(self, run: Run, data: TrainingData, ps: NDArray, regs: NDArray, advice: str) -> None:
+        """The grid from sums over each fold: one pass makes them, another scores all points."""
+        codes, fold = np.searchsorted(self.classes_, data.labels), np.full(len(data.labels), -1)
+        splits = folds_of(self.cv, data.labels, data.labels)
+        for k, (train, test) in enumerate(splits):
+            if (fold[test] >= 0).any() or len(train) + len(test) < len(fold):
+                raise ValueError("in blocks of rows each sample is in one fold: use a number of folds, or KFold.")
+            fold[test] = k
+        blocks = data.stack
+        whole, held = fisher_sums(blocks, codes, data.sample_weight, fold, len(splits))
+        grids: list[Any] = []
+        with run.search(len(splits) * len(ps) * len(regs), "grid point", advice) as search:
+            for sums in held:
+                grids.append(
+                    solve_moments(blocks.map, whole.without(sums), ps, regs, self.tol, self.max_iter, search.advance)
+                )
+        weights, gaps, models = zip(*grids)
+        right = fold_accuracies(blocks, codes, np.where(fold < len(grids), fold, -1), list(models))
+        shape = len(grids), len(ps), len(regs)
+        self._choose([FoundGrid(*found) for found in zip(right.reshape(shape), weights, gaps)], ps, regs)
 
     def _leave_one_out(self, X: Any, y: Any, weight: Any) -> Iterator[tuple[TrainingData, Score]]:
         data = self._validate(X, y, weight)
@@ -371,7 +414,7 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
 
         return data, score
 
-    def _choose(self, grids: list[FisherGrid], ps: NDArray, regs: NDArray) -> None:
+    def _choose(self, grids: Sequence[FisherGrid | FoundGrid], ps: NDArray, regs: NDArray) -> None:
         """The best pair; of equals that with the largest λ, then the largest p."""
         self.split_scores_ = np.stack([grid.scores for grid in grids])
         self.grid_weights_ = np.stack([grid.weights for grid in grids])

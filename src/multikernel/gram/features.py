@@ -66,9 +66,11 @@ class FeatureMap:
     def __call__(self, X: Any, first: int = 0) -> NDArray:
         """Features (n, D) of rows X, the first of which is number ``first`` of its table."""
         out, gone = self.unmasked(X, first)
-        if gone is not None:
-            out *= mask_factors(gone).T[:, self.owner]
-        return out
+        return out if gone is None else out * self.mask(gone)
+
+    def mask(self, gone: NDArray[np.bool_]) -> NDArray:
+        """Factors (n, D) of features where views ``gone`` (F, n) are missing."""
+        return mask_factors(gone).T.astype(self.dtype)[:, self.owner]
 
     def unmasked(self, X: Any, first: int = 0) -> tuple[NDArray, NDArray[np.bool_] | None]:
         """The same with arbitrary features where a view is missing, and where that is, (F, n) or None."""
@@ -136,6 +138,7 @@ class Block:
     stop: int
     map: FeatureMap
     kept: NDArray | None = None
+    gone: NDArray[np.bool_] | None = None  # (n, F): views that are missing, as long as what is kept is not masked
     loss: Any = None
 
     def __len__(self) -> int:
@@ -147,29 +150,27 @@ class Block:
 
     def chunks(self) -> Iterator[tuple[slice, NDArray]]:
         """Features of ranges of rows, small enough for the cache."""
-        if self.kept is not None:
-            yield from ((part, self.kept[part]) for part in self.map.chunks(len(self)))
-            return
-        rows = self.rows()
-        for part in self.map.chunks(len(self)):
-            yield part, self.map(rows[part], self.start + part.start)
+        for part, features, gone in self.unmasked():
+            yield part, features if gone is None else features * self.map.mask(gone)
 
     def unmasked(self) -> Iterator[tuple[slice, NDArray, NDArray[np.bool_] | None]]:
-        """The same as they are before missing views are masked, and which are."""
-        if self.kept is not None:
-            yield from ((part, features, None) for part, features in self.chunks())
-            return
-        rows = self.rows()
+        """The same as they are before missing views are masked, and which are, (F, n) or None."""
+        rows = self.rows() if self.kept is None else None
         for part in self.map.chunks(len(self)):
-            yield part, *self.map.unmasked(rows[part], self.start + part.start)
+            if self.kept is None:
+                yield part, *self.map.unmasked(rows[part], self.start + part.start)
+            else:
+                yield part, self.kept[part], None if self.gone is None else self.gone[part].T
 
     def with_kept(self, kept: NDArray | None = None) -> Block:
         """The block with its features computed and kept, in memory that may be given; the rows are forgotten."""
-        rows = self.rows()
         kept = np.empty((len(self), self.map.rank), dtype=self.map.dtype) if kept is None else kept
-        for part in self.map.chunks(len(self)):
-            kept[part] = self.map(rows[part], self.start + part.start)
-        return replace(self, source=None, kept=kept)
+        gone = np.zeros((len(self), len(self.map.ranks)), dtype=bool) if self.map.masked else None
+        for part, features, missing in self.unmasked():
+            kept[part] = features
+            if gone is not None and missing is not None:
+                gone[part] = missing.T
+        return replace(self, source=None, kept=kept, gone=gone)
 
 
 def make_block(source: Any, start: int, stop: int, map: FeatureMap, keep: bool, kept: NDArray | None = None) -> Block:
@@ -187,6 +188,17 @@ def _normalised(block: Block, map: FeatureMap, new: list[dict], in_place: bool) 
         for step in new:
             map.apply(step, kept[part])
     return replace(block, map=map, kept=kept)
+
+
+def _masked(block: Block, in_place: bool) -> Block:
+    """The block with features that are kept masked."""
+    if block.kept is None or block.gone is None:
+        return block
+    kept = block.kept if in_place else block.kept.copy()
+    for part in block.map.chunks(len(block)):
+        if block.gone[part].any():
+            kept[part] *= block.map.mask(block.gone[part].T)
+    return replace(block, kept=kept, gone=None)
 
 
 def _statistics(block: Block, weight: NDArray | None) -> tuple[NDArray, ...]:
@@ -249,17 +261,16 @@ class FeatureBlocks:
         rows: Sequence[Any] = [self.source.part(*edge) for edge in self.ranges]
         if not self.executor.local and hasattr(self.source, "X") and hasattr(self.source.X, "to_delayed"):
             rows = self.executor.client.compute(list(self.source.X.to_delayed().ravel()))  # type: ignore[attr-defined]
-        keep = self.keeps and not self.map.masked  # what is missing must be known until features are normalised
-        places = self._places()
         return [
-            (make_block, (part, *edge, shared, keep, place)) for part, edge, place in zip(rows, self.ranges, places)
+            (make_block, (part, *edge, shared, self.keeps, place))
+            for part, edge, place in zip(rows, self.ranges, self._places())
         ]
 
     def _places(self) -> list[NDArray | None]:
         """Where blocks put features that are kept in this process: parts of one array."""
         if not (self.keeps and self.executor.local):
             return [None] * len(self.ranges)
-        self.whole = np.empty((len(self), self.map.rank), dtype=self.map.dtype) if self.whole is None else self.whole
+        self.whole = np.empty((len(self), self.map.rank), dtype=self.map.dtype)
         return [self.whole[a:b] for a, b in self.ranges]
 
     def __len__(self) -> int:
@@ -298,8 +309,8 @@ class FeatureBlocks:
         for name, chosen in Normalization(steps).plan(self.names):
             self._apply(self._step(name, chosen, weight))
             self.statistics = self._read(weight)
-        if self.map.masked and self.keeps:
-            self.blocks = self.executor.map(Block.with_kept, self.blocks, own=self._places())
+        if self.map.masked:
+            self.blocks = self.executor.map(_masked, self.blocks, self.executor.local)
         return self.map.steps
 
     def _step(self, name: str, chosen: NDArray[np.bool_], weight: NDArray | None) -> list[dict]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from copy import copy
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,33 @@ class ArraySource(Source):
             self.X = np.memmap(name, dtype, "r", offset, shape, order)
 
 
+class PartSource(Source):
+    """Some rows of another source, in ascending order, or all; columns as ``transform`` makes them, and unnamed.
+
+    Parameters
+    ----------
+    source : Source
+    rows : ndarray of int, optional
+    transform : callable, optional
+        Of a block of rows.
+    """
+
+    def __init__(self, source: Source, rows: np.ndarray | None = None, transform: Any = None):
+        self.source, self.rows, self.transform = source, rows, transform
+        self.shape = source.shape[0] if rows is None else len(rows), source.shape[1]
+
+    def read(self, start: int, stop: int) -> Any:
+        if self.rows is None:
+            block = self.source.read(start, stop)
+        else:
+            rows = self.rows[start:stop]
+            block = self.source.read(rows[0], rows[-1] + 1)[rows - rows[0]]
+        return block if self.transform is None else self.transform(block)
+
+    def ranges(self, size: int = BLOCK_ROWS) -> list[tuple[int, int]]:
+        return self.source.ranges(size) if self.rows is None else super().ranges(size)
+
+
 class ZarrSource(Source):
     """A Zarr array, cut where its chunks are."""
 
@@ -145,6 +173,24 @@ class ParquetSource(Source):
     def column(self, name: str) -> np.ndarray:
         """One column of all rows."""
         return self._table(0, self.shape[0], [name])[:, 0]
+
+    def with_columns(self, names: Sequence[str]) -> ParquetSource:
+        """The same rows with these columns, in this order."""
+        chosen = copy(self)
+        chosen.names, chosen.shape = list(names), (self.shape[0], len(names))
+        return chosen
+
+    def write_rows(self, rows: np.ndarray, path: Any) -> None:
+        """Write some rows, in ascending order, with all columns, to a file."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        parts = []
+        for (file, group), (low, high) in zip(self.groups, pairwise(self.starts)):
+            mine = rows[(rows >= low) & (rows < high)] - low
+            if len(mine):
+                parts.append(parquet.ParquetFile(file).read_row_group(group).take(pyarrow.array(mine)))
+        parquet.write_table(pyarrow.concat_tables(parts), path)
 
     def _table(self, start: int, stop: int, names: list[str]) -> np.ndarray:
         import pyarrow.parquet as parquet
@@ -224,7 +270,9 @@ def as_source(X: Any, y: Any = None) -> tuple[Source, Any] | None:
     looked at: of an unknown object nothing may be asked.
     """
     source: Source
-    if isinstance(X, str | os.PathLike):
+    if isinstance(X, Source):
+        source = X
+    elif isinstance(X, str | os.PathLike):
         named = [y] if isinstance(y, str) else []
         source = ParquetSource(X, named)
         y = source.column(y) if named else y

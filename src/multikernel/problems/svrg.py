@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import GramStack, WeightedSum, combined_scores
-from multikernel.gram.lowrank import Features
 from multikernel.problems.certificate import Certificate, Rounding
 from multikernel.problems.losses import SmoothLoss
 from multikernel.problems.primal import Matrix, PrimalProblem, Vector
@@ -121,38 +118,19 @@ class SmoothProblem(PrimalProblem):
 
     # -- kernels -----------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def features(self) -> Features | None:  # type: ignore[override]
-        """Explicit features of all kernels, if they have them."""
-        if not self.stack.explicit:
-            return None
-        found = self.stack.features(self.memory // 4)
-        self.rounding = Rounding(self.stack, found.terms)
-        return found
-
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
         """``Σ_j weights_j K_j alpha``, shape (n, T)."""
         self.passes += 1.0
-        if self.features is not None:
-            return self.features.scores(self.vector(weights, alpha))
-        if self.fits_combined:
+        if self.fits_combined and not self.stack.explicit:
             return self.kernel(weights) @ alpha
         return combined_scores(self.stack, WeightedSum(weights, np.float64), alpha)
 
     def squares(self, alpha: Matrix) -> Vector:
         """``‖θ_j(alpha)‖²``, shape (F,); the last are kept."""
         if self._squares is None or not np.array_equal(self._squares[0], alpha):
-            if self.features is not None:
-                found = self.features.by_kernel((self.features.onto(alpha) ** 2).sum(axis=1))
-            else:
-                found = self.stack.summed_forms(alpha)
+            found = self.stack.summed_forms(alpha)
             self._squares = np.array(alpha), np.maximum(found, 0.0)
         return self._squares[1]
-
-    def vector(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """w in explicit features, shape (Σ rank, T)."""
-        assert self.features is not None
-        return weights[self.features.owner, None] * self.features.onto(alpha)
 
 
 def as_matrix(alpha: NDArray) -> Matrix:

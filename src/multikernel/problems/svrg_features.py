@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from multikernel.gram.features import Block, FeatureBlocks, GivenBlocks
+from multikernel.gram.features import Block, FeatureBlocks, FeatureMap, GivenBlocks
 from multikernel.problems.certificate import UNIT, Certificate
+from multikernel.problems.fisher import fisher_targets
 from multikernel.problems.losses import SmoothLoss, SquaredLoss
 from multikernel.problems.weight_sets import LpBall, nearest
 
@@ -79,6 +80,7 @@ class FeatureProblem:
 
     def __init__(self, data: FeatureBlocks, loss: SmoothLoss, lam: float, p: float = 1.5, *, tol: float = 1e-4):
         self.data, self.loss, self.lam, self.weight_set = data, loss, float(lam), LpBall(float(p))
+        self.n_scores = loss.n_scores
         self.map, self.executor, self.n_kernels = data.map, data.executor, data.n_kernels
         own = [loss.rows(slice(a, b)) for a, b in data.ranges]
         self.blocks = self.executor.map(_with_loss, data.blocks, own=own)
@@ -88,7 +90,7 @@ class FeatureProblem:
 
     def start(self) -> tuple[Vector, Matrix]:
         """Equal weights, and v = 0."""
-        return self.weight_set.start(self.n_kernels), np.zeros((self.map.rank, self.loss.n_scores))
+        return self.weight_set.start(self.n_kernels), np.zeros((self.map.rank, self.n_scores))
 
     def repaired(self, weights: NDArray, v: NDArray) -> tuple[NDArray, NDArray]:
         """The nearest weights of the set; any v is feasible."""
@@ -96,7 +98,7 @@ class FeatureProblem:
 
     def intercept(self, weights: NDArray, v: NDArray) -> Vector:
         """Zero for every score: the problem has no bias."""
-        return np.zeros(self.loss.n_scores)
+        return np.zeros(self.n_scores)
 
     def sharpen(self) -> bool:
         """Compute in double precision from now on; False if that is so."""
@@ -284,6 +286,108 @@ class FisherFeatures(MomentProblem):
     def intercept(self, weights: NDArray, v: NDArray) -> Matrix:
         """What takes the place of a bias: weighted means of each class in the discriminant space, (M, c)."""
         return self._means @ (weights[self.map.owner, None] * (v[:, None] if v.ndim == 1 else v))
+
+
+class FisherMoments(MomentProblem):
+    """MK-FDA on samples of which sums are all that is known; its certificates rest on these.
+
+    Parameters
+    ----------
+    map : FeatureMap
+    sums : FisherSums
+        Of the samples.
+    reg, p, tol : float
+        As of :class:`FisherFeatures`.
+    """
+
+    def __init__(self, map: FeatureMap, sums: FisherSums, reg: float, p: float, tol: float):
+        self.map, self.n_kernels, self.sums = map, len(map.ranks), sums
+        self.lam, self.weight_set, self.tol, self.passes = 2.0 * reg, LpBall(float(p)), tol, 0.0
+        targets = fisher_targets(np.arange(len(sums.sizes)), len(sums.sizes), sums.sizes)  # of a sample of each class
+        size = 2.0 * float(sums.sizes @ (targets**2).sum(axis=1))
+        self.moments = 2.0 * sums.products, 2.0 * sums.onto @ targets, size
+        self.n_scores = targets.shape[1]
+        self._off = SINGLE if map.dtype == np.float32 else DOUBLE
+        self._precise = False
+
+    def sharpen(self) -> bool:
+        """False: the samples are not at hand."""
+        return False
+
+    def certificate(self, weights: NDArray, v: NDArray) -> Certificate:
+        """g(w, d), and the bound that the sums prove."""
+        return self._certificate(self.at(weights, v))
+
+    def centroids(self, w: NDArray) -> Matrix:
+        """Means of the classes in the discriminant space of w (D, c)."""
+        return (self.sums.onto / self.sums.sizes).T @ w
+
+
+@dataclass(frozen=True)
+class FisherSums:
+    """``Σ s φφ'`` (D, D) of samples with weights s, ``Σ s φ`` of each class (D, M), and weights of classes (M,)."""
+
+    products: Matrix
+    onto: Matrix
+    sizes: Vector
+
+    def without(self, other: FisherSums) -> FisherSums:
+        """Of all samples but some."""
+        return FisherSums(self.products - other.products, self.onto - other.onto, self.sizes - other.sizes)
+
+
+def fisher_sums(
+    data: FeatureBlocks, codes: NDArray, weight: NDArray, fold: NDArray, n_folds: int
+) -> tuple[FisherSums, list[FisherSums]]:
+    """Sums of all samples, and of those of each fold, from one pass; samples of fold -1 are in none."""
+    n_classes = int(codes.max()) + 1
+    own = [(codes[a:b], weight[a:b], fold[a:b]) for a, b in data.ranges]
+    parts = data.executor.collect(_fold_sums, data.blocks, n_classes, n_folds, own=own)
+    folds = [FisherSums(*(sum(part[k][j] for part in parts) for j in range(3))) for k in range(n_folds + 1)]
+    return FisherSums(*(sum(getattr(f, name) for f in folds) for name in ("products", "onto", "sizes"))), folds[1:]
+
+
+def _fold_sums(block: Block, own: tuple[NDArray, ...], n_classes: int, n_folds: int) -> list[tuple[NDArray, ...]]:
+    codes, weight, fold = own
+    D = block.map.rank
+    sums = [(np.zeros((D, D)), np.zeros((D, n_classes)), np.zeros(n_classes)) for _ in range(n_folds + 1)]
+    for part, features in block.chunks():
+        for k, (products, onto, sizes) in enumerate(sums):
+            mine = np.flatnonzero(fold[part] == k - 1)
+            if not len(mine):
+                continue
+            roots = np.sqrt(weight[part][mine])[:, None]
+            half = features[mine] * roots.astype(features.dtype)
+            member = np.eye(n_classes)[codes[part][mine]] * roots
+            products += half.T @ half
+            onto += half.T @ member.astype(features.dtype)
+            sizes += (member * roots).sum(axis=0)
+    return sums
+
+
+def fold_accuracies(
+    data: FeatureBlocks, codes: NDArray, fold: NDArray, models: list[tuple[Matrix, NDArray]]
+) -> Matrix:
+    """Share of each fold that models are right about, (folds, models), from one pass.
+
+    Those of a fold are w (D, P c) side by side, and centroids (P, M, c).
+    """
+    own = [(codes[a:b], fold[a:b]) for a, b in data.ranges]
+    (right,) = data.executor.total(_right, data.executor.map(_with_loss, data.blocks, own=own), models)
+    return right / np.bincount(fold[fold >= 0], minlength=len(models))[:, None]
+
+
+def _right(block: Block, models: list[tuple[Matrix, NDArray]]) -> tuple[Matrix]:
+    codes, fold = block.loss
+    right = np.zeros((len(models), len(models[0][1])))
+    for part, features in block.chunks():
+        for k, (w, centroids) in enumerate(models):
+            mine = np.flatnonzero(fold[part] == k)
+            scores = features[mine] @ w.astype(features.dtype)
+            scores = scores.reshape(len(mine), len(centroids), centroids.shape[2])
+            scores = np.einsum("npc,pmc->npm", scores, centroids) - 0.5 * (centroids**2).sum(axis=2)
+            right[k] += (scores.argmax(axis=2) == codes[part][mine, None]).sum(axis=0)
+    return (right,)
 
 
 def _onto(block: Block, right: Matrix) -> Matrix:

@@ -166,7 +166,7 @@ def executor_for(executor: Any = None, *, distributed: bool = True) -> Executor:
     if executor in ("threads", "serial"):
         return Executor(1 if executor == "serial" else None)
     if isinstance(executor, str):
-        executor = _connected(executor)
+        executor = connected(executor)
     if not hasattr(executor, "scheduler_info"):
         raise TypeError(
             f"executor={executor!r} is no distributed.Client, address of a scheduler, 'threads', 'serial' or None."
@@ -188,7 +188,8 @@ def _active_client() -> Any:
         return None
 
 
-def _connected(address: str) -> Any:
+def connected(address: str) -> Any:
+    """A client of the scheduler at an address; an error that says so if there is none."""
     try:
         from distributed import Client
     except ImportError:

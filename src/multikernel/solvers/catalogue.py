@@ -24,7 +24,7 @@ from multikernel.solvers.printed.svrg import svrg_paper
 from multikernel.solvers.printed.taylor_master import TaylorModel
 from multikernel.solvers.svrg.newton import smooth_newton
 from multikernel.solvers.svrg.primal import smooth_auto
-from multikernel.solvers.svrg.svrg import lbfgs, svrg_alone
+from multikernel.solvers.svrg.svrg import lbfgs, svrg
 from multikernel.solvers.vskl import group_newton, mirror_descent
 
 # Kernels beyond which a Newton step for p > 1, where all have a weight, costs more than it saves.
@@ -101,7 +101,7 @@ SOLVERS: dict[str, dict[str, Solver]] = {
     },
     "svrg": {
         "auto": Solver(smooth_auto, is_random=True),
-        "svrg": Solver(svrg_alone, is_random=True),
+        "svrg": Solver(svrg, is_random=True),
         "paper": Solver(svrg_paper, is_random=True),
         "printed": Solver(partial(svrg_paper, printed=True), is_random=True),
         "lbfgs": Solver(lbfgs, is_random=True),

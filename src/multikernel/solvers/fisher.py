@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
 from multikernel.problems.fisher import FisherProblem, fisher_system
-from multikernel.problems.svrg_features import FisherFeatures
+from multikernel.problems.svrg_features import FisherFeatures, FisherMoments, FisherSums
 from multikernel.problems.weight_sets import LpBall, lp_norm
 from multikernel.runtime.clock import map_threads, one_blas_thread
 from multikernel.runtime.monitor import Monitor
@@ -113,6 +113,28 @@ def scaled_start(weights: NDArray, ball: LpBall, *, zeros: bool) -> NDArray | No
     if not zeros and not weights.min() > 0.0:
         return None
     return weights / lp_norm(weights, ball.p)
+
+
+def solve_moments(
+    map: Any, sums: FisherSums, ps: Vector, regs: Vector, tol: float, max_iter: int, advance: Callable[[], None]
+) -> tuple[NDArray, NDArray, tuple[NDArray, NDArray]]:
+    """A grid on sums of samples: weights (P, R, F), relative gaps (P, R), and all w and centroids side by side."""
+    weights, gaps = np.zeros((len(ps), len(regs), len(map.ranks))), np.zeros((len(ps), len(regs)))
+    models: dict[tuple[int, int], tuple[NDArray, NDArray]] = {}
+    for k, reg in enumerate(regs):
+        start: Start = None
+        for row in np.argsort(-ps, kind="stable"):
+            problem = FisherMoments(map, sums, float(reg), float(ps[row]), tol)
+            monitor = Monitor(problem, tol)
+            primal_newton(problem, monitor, None if start is None else problem.repaired(*start), max_iter=max_iter)
+            result = monitor.result()
+            start = result.weights, result.alpha
+            weights[row, k], gaps[row, k] = result.weights, result.certificate.relative_gap
+            w = result.weights[map.owner, None] * result.alpha.reshape(map.rank, -1)
+            models[row, k] = w, problem.centroids(w)
+            advance()
+    w, centroids = zip(*(models[place] for place in np.ndindex(gaps.shape)))
+    return weights, gaps, (np.hstack(w), np.stack(centroids))
 
 
 class FisherGrid:

@@ -1,4 +1,4 @@
-"""Epochs of variance-reduced steps on a kernel, or on explicit features."""
+"""Epochs of variance-reduced steps on kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multikernel.problems.svrg import Matrix, SmoothProblem
-from multikernel.runtime.clock import check
 from multikernel.solvers.obscure.obscure import ENTRIES_AT_ONCE, generator
 from multikernel.solvers.svrg.iterate import Direction, Iterate
 
@@ -35,13 +34,12 @@ class Epochs:
         problem.passes += 1.0
         state = Steps(problem, point.scores, point.alpha[None], [step], [step * lam], [len(order)])
         image = point.image - lam * point.scores  # scores of the loss's part of the gradient
-        epoch = self._on_kernels if problem.features is None else self._on_features
-        moved = epoch(point, state, image, order)
+        moved = self._steps(point, state, image, order)
         lower = point.value_at(*moved) < point.value
         self.size *= GROWTH if lower else CUT
         return moved, lower
 
-    def _on_kernels(self, point: Iterate, state: Steps, image: Matrix, order: NDArray[np.int64]) -> Direction:
+    def _steps(self, point: Iterate, state: Steps, image: Matrix, order: NDArray[np.int64]) -> Direction:
         from multikernel.compiled.svrg import kernel_steps
 
         rows = self.problem.rows(point.weights)
@@ -51,26 +49,6 @@ class Epochs:
             kernel_steps(rows.rows, rows.slot, part, done, *state.arguments, image_table, table, *state.state)
             done += len(part)
         return state.blocks()[0], state.scale[0] * table[0].T + state.drift[0] * image
-
-    def _on_features(self, point: Iterate, state: Steps, image: Matrix, order: NDArray[np.int64]) -> Direction:
-        from multikernel.compiled.svrg import feature_epoch
-
-        problem, features = self.problem, self.problem.features
-        assert features is not None
-        both = problem.vector(point.weights, np.hstack([point.alpha, state.full]))
-        w, base = (np.ascontiguousarray(part.T) for part in np.split(both, 2, axis=1))
-        *loss, step, decay, _ = state.arguments
-        metric, image = point.weights[features.owner], np.ascontiguousarray(image)
-        scale, drift, scaled = 1.0, 0.0, np.empty(features.rank)
-        size = max(1, ENTRIES_AT_ONCE // w.size)
-        for start in range(0, len(order), size):
-            check()
-            scale, drift = feature_epoch(
-                features.array, order[start : start + size], *loss, step[0], decay[0], metric, image,
-                w, state.coef[0], scale, drift, state.scratch, scaled,
-            )  # fmt: skip
-        state.scale[0], state.drift[0] = scale, drift
-        return state.blocks()[0], features.scores(np.ascontiguousarray((scale * w + drift * base).T))
 
 
 class Steps:

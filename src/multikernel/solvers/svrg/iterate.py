@@ -13,6 +13,8 @@ from multikernel.problems.svrg import Matrix, SmoothProblem
 Direction = tuple[Matrix, Matrix]
 # Square of the residual, relative, that conjugate gradients leave: their direction is searched, not trusted.
 CLOSE = 1e-3
+# Pairs that L-BFGS remembers.
+MEMORY = 5
 
 
 class Iterate:
@@ -144,50 +146,34 @@ class Iterate:
         return x
 
 
-class Memory:
-    """The last few moves at fixed weights, and what L-BFGS makes of them."""
+class Pairs:
+    """The last few moves at fixed weights and the turns of the gradient, and what L-BFGS makes of them [Noc80]."""
 
-    def __init__(self, length: int):
-        self.length = length
-        self.moves: list[Direction] = []
-        self.turns: list[Direction] = []  # by how much each of them changed the gradient
+    def __init__(self) -> None:
+        self.moves: list[tuple[Direction, Direction]] = []
 
-    def add(self, move: Direction) -> None:
-        """Remember a move."""
-        self.moves = [*self.moves, move][-self.length :]
-
-    def add_pair(self, move: Direction, point: Iterate) -> None:
+    def add(self, move: Direction, point: Iterate) -> None:
         """Remember a move that has just been made, and what it does to the gradient of ``point``."""
         before = point.gradient, point.image
         point.differentiate()
         turn = point.gradient - before[0], point.image - before[1]
         if np.vdot(move[0], turn[1]) > 0.0:
-            self.add(move)
-            self.turns = [*self.turns, turn][-self.length :]
+            self.moves = [*self.moves, (move, turn)][-MEMORY:]
 
-    def quasi_newton(self, gradient: Matrix, image: Matrix) -> Direction:
-        """The direction of L-BFGS with ``<a, b> = a'K b``: products with the kernel are those already made."""
-        coef, scores = gradient.copy(), image.copy()
+    def direction(self, point: Iterate) -> Direction:
+        """Where L-BFGS goes with ``<a, b> = a'K b``: products with the kernel are those already made."""
+        coef, scores = point.gradient.copy(), point.image.copy()
         shares = []
-        for move, turn in zip(reversed(self.moves), reversed(self.turns)):
+        for move, turn in reversed(self.moves):
             rho = 1.0 / np.vdot(move[0], turn[1])
             share = rho * np.vdot(move[0], scores)
             coef, scores = coef - share * turn[0], scores - share * turn[1]
             shares.append((rho, share))
         if self.moves:
-            move, turn = self.moves[-1], self.turns[-1]
+            move, turn = self.moves[-1]
             factor = np.vdot(move[0], turn[1]) / np.vdot(*turn)
             coef, scores = factor * coef, factor * scores
-        for (rho, share), move, turn in zip(reversed(shares), self.moves, self.turns):
+        for (rho, share), (move, turn) in zip(reversed(shares), self.moves):
             back = share - rho * np.vdot(turn[0], scores)
             coef, scores = coef + back * move[0], scores + back * move[1]
         return -coef, -scores
-
-    def renew(self, problem: SmoothProblem, weights: NDArray) -> None:
-        """Scores of the moves at other weights; curvature that was seen at the old ones is forgotten."""
-        if self.turns:
-            self.moves, self.turns = [], []
-        if self.moves:
-            columns = np.hstack([move[0] for move in self.moves])
-            images = np.split(problem.scores(weights, columns), len(self.moves), axis=1)
-            self.moves = [(move[0], image) for move, image in zip(self.moves, images)]

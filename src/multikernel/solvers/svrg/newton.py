@@ -18,9 +18,8 @@ from multikernel.solvers.svrg.iterate import Direction, Iterate
 from multikernel.svm.decomposition import Decomposition
 from multikernel.svm.quadratic_program import BoxProblem, DenseOperator
 
-# Multiplications that the factorisations of one step may cost: some seconds. How many times as long as in a
-# factorisation a multiplication takes in a product with a vector.
-AFFORDABLE, SLOWER = 2e11, 20.0
+# Multiplications that the factorisations of one step may cost: some seconds.
+AFFORDABLE = 2e11
 # Second derivatives below this share of the largest are taken for zero.
 FLAT = 1e-14
 # Newton steps at fixed weights, and products with the kernel for a direction where the factorised matrix is not the
@@ -62,17 +61,7 @@ def affordable(problem: SmoothProblem) -> bool:
 def step_cost(problem: SmoothProblem) -> float:
     """Multiplications of an exact Newton step, about; infinite if there is no room for its matrix."""
     n = len(problem.loss)
-    cost = n**3 / 3.0 if problem.fits_combined else np.inf
-    if problem.features is not None:
-        rank = float(problem.features.rank)
-        cost = min(cost, n * rank**2 + rank**3 / 3.0)
-    return problem.loss.n_scores * cost
-
-
-def epoch_cost(problem: SmoothProblem) -> float:
-    """The same of an epoch, in multiplications that run as fast as those of a factorisation."""
-    n = len(problem.loss)
-    return SLOWER * n * (n if problem.features is None else problem.features.rank) * problem.loss.n_scores
+    return problem.loss.n_scores * n**3 / 3.0 if problem.fits_combined else np.inf
 
 
 class SmoothDual:
@@ -186,15 +175,11 @@ class NewtonSystem:
     """``lam + W K`` at an iterate, factorised score by score; W is the diagonal of the loss's second derivatives."""
 
     def __init__(self, point: Iterate):
-        problem, weights, features = point.problem, point.weights, point.problem.features
+        problem, weights = point.problem, point.weights
         bent = problem.loss.importance[:, None] * problem.loss.second_derivative(point.scores)
         bent[bent <= FLAT * bent.max(initial=0.0)] = 0.0
         with one_blas_thread():
-            self._columns: list[LowRankRidge | _DenseRidge]
-            if features is not None and features.rank < len(problem.loss):
-                self._columns = [LowRankRidge(features, weights, problem.lam, column) for column in bent.T]
-            else:
-                self._columns = [_DenseRidge(problem.kernel(weights), problem.lam, column) for column in bent.T]
+            self._columns = [_DenseRidge(problem.kernel(weights), problem.lam, column) for column in bent.T]
 
     def solve(self, right: Matrix) -> Matrix:
         """``(lam + W K)⁻¹ right``, shape (n, T)."""

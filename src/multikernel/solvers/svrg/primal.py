@@ -13,7 +13,8 @@ from multikernel.runtime.clock import OutOfTime, check, one_blas_thread
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start, newton
 from multikernel.solvers.mkl.closed_form import closed_form
-from multikernel.solvers.svrg.svrg import svrg
+from multikernel.solvers.svrg.newton import affordable, smooth_newton
+from multikernel.solvers.svrg.svrg import lbfgs_newton
 
 # Rows that second derivatives are taken from, and the gap to which the problem on them is solved for a start.
 SAMPLE, ROUGH = 20_000, 1e-3
@@ -30,7 +31,12 @@ MANY_KERNELS, FIRST_KERNELS, SHARE_OF_GAP = 200, 100, 0.2
 
 
 def primal_newton(
-    problem: FeatureProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
+    problem: FeatureProblem,
+    monitor: Monitor,
+    start: Start = None,
+    *,
+    max_iter: int = 1000,
+    hessian: SampledHessian | None = None,
 ) -> None:
     """Minimise ``J(d) = min over w of g(w, d)`` in few passes over the data; the monitor has the result.
 
@@ -44,10 +50,10 @@ def primal_newton(
     if ball.p == 1.0 and problem.n_kernels > MANY_KERNELS:
         working_sets(problem, monitor, start, max_iter)
         return
-    dual = FeatureDual(problem, monitor)
+    dual = FeatureDual(problem, monitor, hessian)
     simple = ball.is_box or problem.n_kernels == 1 or (ball.p > 1.0 and problem.n_kernels > MANY_KERNELS)
-    if start is None and dual.sample.n_rows < len(problem.data):
-        start = _start_on_sample(dual.sample.problem, monitor, max_iter)
+    if start is None and isinstance(dual.sample, SampledHessian) and dual.sample.n_rows < len(problem.data):
+        start = _start_on_sample(dual.sample, monitor, max_iter)
     solve: Any = closed_form if simple else newton
     solve(dual, monitor, None if start is None else (start[0], as_columns(start[1])), max_iter=max_iter)
 
@@ -90,14 +96,19 @@ def working_sets(problem: FeatureProblem, monitor: Monitor, start: Start, max_it
         size = max(size, len(used))
 
 
-def smooth_auto(problem: Any, monitor: Monitor, start: Start = None, **options: Any) -> None:
-    """The solver for features in blocks, or that for kernels."""
-    (primal_newton if isinstance(problem, FeatureProblem) else svrg)(problem, monitor, start, **options)
+def smooth_auto(
+    problem: Any, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
+) -> None:
+    """The solver for features in blocks; for kernels Newton steps where they are exact and cheap, else L-BFGS."""
+    if isinstance(problem, FeatureProblem):
+        primal_newton(problem, monitor, start, max_iter=max_iter)
+    else:
+        (smooth_newton if affordable(problem) else lbfgs_newton)(problem, monitor, start, max_iter=max_iter)
 
 
-def _start_on_sample(problem: FeatureProblem, monitor: Monitor, max_iter: int) -> tuple[NDArray, NDArray]:
-    watcher = Monitor(problem, max(ROUGH, monitor.tol))
-    primal_newton(problem, watcher, max_iter=max_iter)
+def _start_on_sample(sample: SampledHessian, monitor: Monitor, max_iter: int) -> tuple[NDArray, NDArray]:
+    watcher = Monitor(sample.problem, max(ROUGH, monitor.tol))
+    primal_newton(sample.problem, watcher, max_iter=max_iter, hessian=sample)
     assert watcher.best is not None
     return watcher.best
 
@@ -113,12 +124,11 @@ class FeatureDual:
     Quadratic forms are ``‖θ_j‖² / lam``, and v takes the place of alpha.
     """
 
-    def __init__(self, problem: FeatureProblem, monitor: Monitor):
+    def __init__(self, problem: FeatureProblem, monitor: Monitor, sample: SampledHessian | None = None):
         self.problem, self.monitor, self.weight_set = problem, monitor, problem.weight_set
         self.n_kernels = problem.n_kernels
-        self.sample: MomentHessian | SampledHessian = (
-            MomentHessian(problem) if isinstance(problem, MomentProblem) else SampledHessian(problem)
-        )
+        moments = isinstance(problem, MomentProblem)
+        self.sample = sample or (MomentHessian(problem) if moments else SampledHessian(problem))  # type: ignore[arg-type]
         self._points: list[Point] = []
         self._epoch = int(monitor.history[-1].get("epoch", 0)) if monitor.history else 0
 
@@ -225,7 +235,7 @@ class MomentHessian:
     """What :class:`SampledHessian` has, of all rows: with the squared loss second derivatives are its moments."""
 
     def __init__(self, problem: MomentProblem):
-        self.problem, self.n_rows = problem, len(problem.data)
+        self.problem = problem
         self._factor: tuple[Vector, FeatureFactor] | None = None
 
     def follow(self, point: Point) -> None:
@@ -243,7 +253,7 @@ class MomentHessian:
 
     def factor(self, weights: NDArray) -> Factor:
         """What is to be inverted at these weights."""
-        return Factor([self._one(weights)] * self.problem.loss.n_scores)
+        return Factor([self._one(weights)] * self.problem.n_scores)
 
     def by_weights(self, point: Point, chosen: NDArray[np.intp]) -> Matrix:
         """``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` summed over scores for the chosen kernels."""
@@ -289,7 +299,9 @@ class SampledHessian:
         if n_scores * self.n_rows * min(n_columns, self.n_rows) * n_columns <= AFFORDABLE or n_scores == 1:
             return list(self._bent.T), [1.0] * n_scores
         mean = self._bent.mean(axis=1)
-        return [mean] * n_scores, list(self._bent.sum(axis=0) / max(float(mean.sum()), 1e-300))
+        scales = self._bent.sum(axis=0) / max(float(mean.sum()), 1e-300)
+        # powers of two: scores of about the same size share a factorisation
+        return [mean] * n_scores, list(np.exp2(np.rint(np.log2(np.maximum(scales, 1e-12)))))
 
     def factor(self, weights: NDArray) -> Factor:
         """What is to be inverted at these weights, on the features of kernels with a weight."""
@@ -298,17 +310,17 @@ class SampledHessian:
             columns = np.flatnonzero(own > 0.0)
             roots = np.sqrt(own[columns])
             bent, scales = self._weighting(len(columns))
-            parts: list[FeatureFactor | KernelFactor] = []
-            for t, scale in enumerate(scales):
+            made: dict[tuple[int, float], FeatureFactor | KernelFactor] = {}
+            keys = [(t if bent[t] is not bent[0] else 0, scale) for t, scale in enumerate(scales)]
+            for k, scale in dict.fromkeys(keys):
                 check()
                 if len(columns) > self.n_rows:
                     scaled = self._taken(columns) * roots.astype(self.problem.features.dtype)
-                    parts.append(KernelFactor(scaled, scale * bent[t], self.lam))
+                    made[k, scale] = KernelFactor(scaled, scale * bent[k], self.lam)
                 else:
-                    k = t if bent[t] is not bent[0] else 0
-                    products = scale * self._product(k, bent[t], columns)
-                    parts.append(FeatureFactor(self._taken(columns), roots, scale * bent[t], self.lam, products))
-            self._factor = np.array(weights), Factor(parts)
+                    products = scale * self._product(k, bent[k], columns)
+                    made[k, scale] = FeatureFactor(self._taken(columns), roots, scale * bent[k], self.lam, products)
+            self._factor = np.array(weights), Factor([made[key] for key in keys])
         return self._factor[1]
 
     def _taken(self, columns: NDArray[np.intp]) -> NDArray:
@@ -369,8 +381,12 @@ class Factor:
 
     def solve(self, right: Matrix) -> Matrix:
         """The inverse times ``right`` (D, T)."""
+        found = np.empty_like(right)
         with one_blas_thread():
-            return np.column_stack([part.solve(right[:, [t]])[:, 0] for t, part in enumerate(self.parts)])
+            for part in dict.fromkeys(self.parts):  # scores that share a factorisation are solved together
+                columns = [t for t, other in enumerate(self.parts) if other is part]
+                found[:, columns] = part.solve(right[:, columns])
+        return found
 
 
 class FeatureFactor:

@@ -1,4 +1,4 @@
-"""Variance-reduced gradient descent on smooth ℓp-norm MKL, and L-BFGS on the same problem for reference."""
+"""Smooth ℓp-norm MKL on kernels: variance-reduced epochs, and L-BFGS, with weights that move in between."""
 
 from __future__ import annotations
 
@@ -13,63 +13,20 @@ from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start
 from multikernel.solvers.svrg.epochs import Epochs
-from multikernel.solvers.svrg.iterate import Iterate, Memory
-from multikernel.solvers.svrg.newton import AFFORDABLE, affordable, epoch_cost, smooth_newton, step_cost
+from multikernel.solvers.svrg.iterate import Iterate, Pairs
 
-# Share of the duality gap that weights held fixed may leave; epochs before they move all the same.
-SHARE_OF_GAP, MAX_EPOCHS = 0.3, 30
-# Steps that are remembered and searched together with the next one.
-MEMORY = 5
+# Share of the duality gap that weights held fixed may leave; steps before they move all the same.
+SHARE_OF_GAP, MOST_STEPS = 0.3, 30
 # How many times as long as the closed form a move of the weights may be.
 LONGEST = 20.0
-# Products with the kernel that a Newton direction may cost, once an epoch leaves more than this share of the gap
-# where exact steps cannot be afforded.
-MAX_PRODUCTS, SLOW = 100, 0.5
-# Newton steps that a problem takes about; epochs over which the pace is measured where they are exact, and where they
-# are not: then it must be the weights that creep.
-NEWTON_STEPS, FEWEST, PATIENCE = 10, 5, 30
+# Products with the kernel that a Newton direction may cost, once a step leaves more than this share of the gap.
+MOST_PRODUCTS, SLOW = 100, 0.5
 
 
 def svrg(
     problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
 ) -> None:
-    """Epochs of variance-reduced steps with help, weights in closed form between them; the monitor has the result.
-
-    As :func:`svrg_alone`, but
-
-    - what an epoch moved is one direction, the full gradient and the last few moves are others: the best point in the
-      space that they span costs O(n) to find, because all their scores are known. So the objective never rises while
-      weights are fixed;
-    - where epochs at their pace would take longer than Newton steps, because the condition is bad,
-      :func:`multikernel.solvers.svrg.newton.smooth_newton` goes on. Where its steps are not exact (several classes
-      with the softmax loss) or cannot be afforded, and an epoch gained less than half of the gap, Newton's direction
-      by conjugate gradients takes the place of the gradient.
-    """
-    epochs = Epochs(problem, random_state)
-    exact = affordable(problem)
-    pace = Pace(problem, monitor) if step_cost(problem) <= AFFORDABLE else None
-    last: tuple[Iterate | None, float] = None, np.inf
-    slow = False
-
-    def advance(point: Iterate, memory: Memory) -> None:
-        nonlocal last, slow
-        moved, _ = epochs.next(point)
-        directions = [(moved[0] - point.alpha, moved[1] - point.scores), (point.alpha, point.scores), *memory.moves]
-        slow = slow or (point is last[0] and point.gap > SLOW * last[1])
-        last = point, point.gap
-        by_products = slow and not exact
-        directions.append(point.newton(MAX_PRODUCTS) if by_products else (point.gradient, point.image))
-        memory.add(point.search(directions))
-
-    left = _alternate(problem, monitor, start, advance, max_iter, pace)
-    if left is not None:
-        smooth_newton(problem, monitor, left, max_iter=max_iter - monitor.history[-1]["epoch"])
-
-
-def svrg_alone(
-    problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
-) -> None:
-    """Epochs of variance-reduced steps and nothing else, weights in closed form between; the monitor has the result.
+    """Epochs of variance-reduced steps, weights in closed form between; the monitor has the result.
 
     As in [AOJS16, alg. 1] an epoch holds the weights d fixed, and a kernel's step grows with its weight; but
 
@@ -81,33 +38,12 @@ def svrg_alone(
     """
     epochs = Epochs(problem, random_state)
 
-    def advance(point: Iterate, memory: Memory) -> None:
+    def advance(point: Iterate, pairs: Pairs) -> None:
         moved, lower = epochs.next(point)
         if lower:
             point.move_to(*moved)
 
     _alternate(problem, monitor, start, advance, max_iter)
-
-
-class Pace:
-    """Tells when Newton steps promise to be quicker than the epochs that are left at their pace."""
-
-    def __init__(self, problem: SmoothProblem, monitor: Monitor):
-        self.monitor = monitor
-        self.stretch = FEWEST if problem.loss.separable else PATIENCE  # over which the pace is measured
-        self.worth = max(NEWTON_STEPS * step_cost(problem) / epoch_cost(problem), 2 * self.stretch)
-        self._seen: list[tuple[int, float]] = []
-
-    def too_slow(self, count: int) -> bool:
-        """Whether to leave, after ``count`` epochs."""
-        gap = max(self.monitor.certificate.relative_gap, 1e-300)
-        self._seen.append((count, gap))
-        earlier = [(c, g) for c, g in self._seen if c <= count - self.stretch]
-        if not earlier:
-            return False
-        since, before = earlier[-1]
-        fall = np.log(before / gap) / (count - since)  # of the logarithm, an epoch
-        return np.log(gap / self.monitor.tol) > self.worth * max(fall, 0.0)
 
 
 def lbfgs(
@@ -118,8 +54,24 @@ def lbfgs(
     It is deterministic. An iteration costs one product with the combined kernel.
     """
 
-    def advance(point: Iterate, memory: Memory) -> None:
-        memory.add_pair(point.search([memory.quasi_newton(point.gradient, point.image)]), point)
+    def advance(point: Iterate, pairs: Pairs) -> None:
+        pairs.add(point.search([pairs.direction(point)]), point)
+
+    _alternate(problem, monitor, start, advance, max_iter)
+
+
+def lbfgs_newton(problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
+    """As :func:`lbfgs`, with Newton directions by conjugate gradients where steps leave half of the gap or more."""
+    last: tuple[Iterate | None, float, int] = None, np.inf, 0
+
+    def advance(point: Iterate, pairs: Pairs) -> None:
+        nonlocal last
+        slow = last[2] + (point.gap > SLOW * last[1]) if point is last[0] else 0
+        last = point, point.gap, slow
+        directions = [pairs.direction(point)]
+        if slow > len(pairs.moves) + 1:
+            directions += [point.newton(MOST_PRODUCTS), (point.alpha, point.scores)]
+        pairs.add(point.search(directions), point)
 
     _alternate(problem, monitor, start, advance, max_iter)
 
@@ -128,40 +80,32 @@ def _alternate(
     problem: SmoothProblem,
     monitor: Monitor,
     start: Start,
-    advance: Callable[[Iterate, Memory], None],
+    advance: Callable[[Iterate, Pairs], None],
     max_iter: int,
-    pace: Pace | None = None,
-) -> tuple[NDArray, NDArray] | None:
-    """``advance`` until the gap at these weights is small beside the whole, then move the weights.
-
-    Returns where it stands if ``pace`` says that this takes too long, None if it is over.
-    """
+) -> None:
+    """``advance`` until the gap at these weights is small beside the whole, then move the weights."""
     weights, alpha = problem.start() if start is None else (np.array(start[0]), as_matrix(start[1]))
     search = WeightSearch(problem, weights)
-    point, memory = Iterate(problem, search.weights, alpha), Memory(MEMORY)
+    point, pairs = Iterate(problem, search.weights, alpha), Pairs()
     goal, since = np.inf, 0
     for count in range(1, max_iter + 1):
         try:
-            advance(point, memory)
+            advance(point, pairs)
             point.differentiate()
         except OutOfTime as end:
             end.reached = point.weights, point.alpha
             raise
         since += 1
-        if point.gap > goal and since < MAX_EPOCHS and count < max_iter:
+        if point.gap > goal and since < MOST_STEPS and count < max_iter:
             continue
         monitor.notes = {"epoch": count, "passes": problem.passes}
         if monitor(point.weights, point.alpha) or count == max_iter:
-            return None
-        if pace is not None and pace.too_slow(count):
-            return point.weights, point.alpha
+            return
         gap = max(monitor.history[-1]["gap"], monitor.tol * abs(point.value))
         moved = search.next(problem.squares(point.dual), point.value)
         if not np.array_equal(moved, point.weights):
-            point = Iterate(problem, moved, point.alpha)
-            memory.renew(problem, moved)
+            point, pairs = Iterate(problem, moved, point.alpha), Pairs()  # curvature seen before is another's
         goal, since = search.share * gap, 0
-    return None
 
 
 class WeightSearch:
