@@ -42,12 +42,14 @@ def assert_same(model, other):
 @pytest.mark.parametrize(
     ("p", "normalize"),
     [(1.0, None), (np.inf, None)]
-    + [(1.5, steps) for steps in (None, "variance", ["center", "trace"], "cosine", {"a": "center", "*": "variance"})],
+    + [(1.5, steps) for steps in (None, "variance", ["center", "trace"], "cosine", {"a": "center", "*": "trace"})],
 )
 def test_the_dense_kernel_has_the_same_optimum(p, normalize):
-    model = fitted(p=p, normalize=normalize)
+    # the objective is flat in the weights: a relative gap of 1e-8 leaves up to 7e-4 of them open
+    options = {**OPTIONS, "p": p, "normalize": normalize, "tol": 1e-10}
+    model = fitted(**options)
     gram = DenseStack(KernelFamily.fit(KERNELS, X).evaluate(X), names=list("abcd"))
-    dense = SVRGMKLClassifier("precomputed", normalize=normalize, **{**OPTIONS, "p": p}).fit(gram, Y)
+    dense = SVRGMKLClassifier("precomputed", **options).fit(gram, Y)
     assert_same(model, dense)
     assert_allclose(model.decision_function(X), dense.decision_function(gram), atol=2e-3)
     assert model._n_train == 15 + 15 + 20 + 1
