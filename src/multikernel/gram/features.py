@@ -155,7 +155,7 @@ class Block:
 
     def unmasked(self) -> Iterator[tuple[slice, NDArray, NDArray[np.bool_] | None]]:
         """The same as they are before missing views are masked, and which are, (F, n) or None."""
-        rows = self.rows() if self.kept is None else None
+        rows: Any = self.rows() if self.kept is None else None
         for part in self.map.chunks(len(self)):
             if self.kept is None:
                 yield part, *self.map.unmasked(rows[part], self.start + part.start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -347,7 +348,7 @@ def fisher_sums(
     return FisherSums(*(sum(getattr(f, name) for f in folds) for name in ("products", "onto", "sizes"))), folds[1:]
 
 
-def _fold_sums(block: Block, own: tuple[NDArray, ...], n_classes: int, n_folds: int) -> list[tuple[NDArray, ...]]:
+def _fold_sums(block: Block, own: tuple[NDArray, ...], n_classes: int, n_folds: int) -> Sequence[tuple[NDArray, ...]]:
     codes, weight, fold = own
     D = block.map.rank
     sums = [(np.zeros((D, D)), np.zeros((D, n_classes)), np.zeros(n_classes)) for _ in range(n_folds + 1)]
@@ -407,11 +408,15 @@ def _pass(block: Block, w: Matrix, precise: bool, longest: float) -> tuple[Vecto
     for part, features in block.chunks():
         loss, features = block.loss.rows(part), features.astype(dtype, copy=False)
         scores = (features @ w).astype(np.float64)
-        slopes = loss.feasible(-loss.gradient(scores))
-        if slopes is None:  # scores overflow
+        slopes = -loss.gradient(scores)
+        value = loss.value(scores)
+        if not precise:  # Fenchel's equality
+            sums[:2] += value, value + np.vdot(scores, slopes)
+        elif (inside := loss.feasible(slopes)) is not None:
+            slopes = inside
+            errors = loss.error(scores, off), loss.dual_error(slopes), np.abs(slopes).sum()
+            sums += value, loss.dual_value(slopes), *errors
+        else:  # scores overflow
             return np.full(5, np.nan), theta
         theta += features.T @ slopes.astype(dtype)
-        sums[:2] += loss.value(scores), loss.dual_value(slopes)
-        if precise:
-            sums[2:] += loss.error(scores, off), loss.dual_error(slopes), np.abs(slopes).sum()
     return sums, theta

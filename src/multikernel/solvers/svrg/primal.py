@@ -20,9 +20,9 @@ from multikernel.solvers.svrg.svrg import lbfgs_newton
 SAMPLE, ROUGH = 20_000, 1e-3
 # Pairs that L-BFGS remembers, its steps at fixed weights, trials of one, and the decrease that is enough.
 MEMORY, MOST_STEPS, MOST_TRIALS, ENOUGH = 10, 100, 20, 1e-4
-# Change of second derivatives, relative, from which on they are computed again, and where that costs next to nothing:
-# so many multiplications.
-STALE, CHANGED, NOTHING = 0.2, 1e-3, 1e9
+# Change of second derivatives, relative, from which on they are computed again: of each score, of those that scores
+# share, and where that costs next to nothing: so many multiplications.
+STALE, STALE_SHARED, CHANGED, NOTHING = 0.2, 0.5, 1e-3, 1e9
 # Multiplications that second derivatives of each score alone may cost; beyond, scores share them but for a factor.
 AFFORDABLE = 2e10
 # Kernels from which on working sets of so many are solved (p = 1), or weights have their closed form (p > 1); and the
@@ -130,6 +130,7 @@ class FeatureDual:
         moments = isinstance(problem, MomentProblem)
         self.sample = sample or (MomentHessian(problem) if moments else SampledHessian(problem))  # type: ignore[arg-type]
         self._points: list[Point] = []
+        self._scale = 1.0
         self._epoch = int(monitor.history[-1].get("epoch", 0)) if monitor.history else 0
 
     def start(self) -> tuple[Vector, Matrix]:
@@ -138,7 +139,7 @@ class FeatureDual:
 
     def solve_inner(self, weights: NDArray, warm: NDArray, tol: float) -> tuple[float, NDArray]:
         """J(weights) and its v, to a relative gap ``tol``."""
-        point, pairs = self.problem.at(weights, warm), Pairs(weights, self.problem.map.owner)
+        point, pairs = self.problem.at(weights, warm), Pairs(weights, self.problem.map.owner, self._scale)
         for _ in range(MOST_STEPS):
             if not point.gap > tol * abs(point.value):
                 break
@@ -154,6 +155,7 @@ class FeatureDual:
                 break
             pairs.add(point, moved)
             point = moved
+        self._scale = pairs.scale
         self._points = [*self._points[-MOST_TRIALS:], point]  # more than a line search makes
         self.monitor.notes = {"epoch": self._epoch, "passes": self.problem.passes}
         self.monitor.save(weights, point.v)
@@ -197,10 +199,11 @@ class FeatureDual:
 class Pairs:
     """Steps and changes of the gradient in ``sqrt(d_j) v_j``, kernels without a weight left out [Noc80]."""
 
-    def __init__(self, weights: NDArray, owner: NDArray):
+    def __init__(self, weights: NDArray, owner: NDArray, scale: float = 1.0):
         self.used = weights[owner] > 0.0
         self.roots = np.sqrt(weights[owner][self.used])[:, None]
         self.moves: list[tuple[Matrix, Matrix, float]] = []
+        self.scale = scale  # of the inverse that L-BFGS begins with, where that is rough
 
     def gradient(self, point: Point) -> Matrix:
         """``sqrt(d_j) (lam v_j - θ_j)``."""
@@ -226,58 +229,62 @@ class Pairs:
             shares.append(share := rho * float(np.vdot(step, rest)))
             rest -= share * turn
         found = factor.solve(rest)
+        if self.moves and factor.rough:
+            _, turn, rho = self.moves[-1]
+            self.scale = 1.0 / (rho * float(np.vdot(turn, factor.solve(turn))))
+        found *= self.scale
         for (step, turn, rho), share in zip(self.moves, reversed(shares)):
             found += (share - rho * float(np.vdot(turn, found))) * step
         return -found
 
 
 class MomentHessian:
-    """What :class:`SampledHessian` has, of all rows: with the squared loss second derivatives are its moments."""
+    """Second derivatives of the squared loss, its moments; factors of ``sqrt(d) Φ'WΦ sqrt(d) + lam`` at weights d."""
 
-    def __init__(self, problem: MomentProblem):
-        self.problem = problem
-        self._factor: tuple[Vector, FeatureFactor] | None = None
+    def __init__(self, problem: FeatureProblem):
+        self.problem, self.lam, self.shared = problem, problem.lam, False
+        self._factor: tuple[Vector, Factor] | None = None
 
     def follow(self, point: Point) -> None:
         """They are the same everywhere."""
 
-    def _one(self, weights: NDArray) -> FeatureFactor:
-        if self._factor is None or not np.array_equal(self._factor[0], weights):
-            own, products = weights[self.problem.map.owner], self.problem.moments[0]
-            used = np.flatnonzero(own > 0.0)
-            products = products if len(used) == len(own) else products[np.ix_(used, used)]
-            nothing = np.empty(0)
-            factor = FeatureFactor(nothing, np.sqrt(own[used]), nothing, self.problem.lam, products)
-            self._factor = np.array(weights), factor
-        return self._factor[1]
+    def _shares(self) -> list[tuple[int, float]]:
+        """For each score which second derivatives it has, times what."""
+        return [(0, 1.0)] * self.problem.n_scores
+
+    def _part(self, k: int, scale: float, own: Vector) -> FeatureFactor | KernelFactor:
+        """A factor, given the weights of the features."""
+        return FeatureFactor(self.problem.moments[0], scale, own, self.lam)  # type: ignore[attr-defined]
 
     def factor(self, weights: NDArray) -> Factor:
-        """What is to be inverted at these weights."""
-        return Factor([self._one(weights)] * self.problem.n_scores)
+        """What is to be inverted at these weights, on the features of kernels with a weight."""
+        if self._factor is None or not np.array_equal(self._factor[0], weights):
+            keys, own = self._shares(), weights[self.problem.map.owner]
+            made = {key: self._part(*key, own) for key in dict.fromkeys(keys)}
+            self._factor = np.array(weights), Factor([made[key] for key in keys], self.shared)
+        return self._factor[1]
 
     def by_weights(self, point: Point, chosen: NDArray[np.intp]) -> Matrix:
-        """``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` summed over scores for the chosen kernels."""
-        m, lam = self.problem.map, self.problem.lam
-        factor, used = self._one(point.weights), point.weights[m.owner] > 0.0
+        """``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` summed over scores for the chosen kernels, ``u_j = Φ_j θ_j / lam``."""
+        own = self.problem.map.owner[:, None] == chosen
         total = np.zeros((len(chosen), len(chosen)))
-        for theta in point.theta.T:
-            apart = np.where(m.owner[:, None] == chosen, theta[:, None], 0.0) / lam
-            turned = self.problem.moments[0] @ apart
-            whitened = factor.inside.whiten(factor.roots[:, None] * turned[used])
-            total += apart.T @ turned - whitened.T @ whitened
+        for part, theta in zip(self.factor(point.weights).parts, point.theta.T):
+            total += part.form(np.where(own, theta[:, None] / self.lam, 0.0))
         return total
 
 
-class SampledHessian:
-    """Second derivatives of the loss on sampled rows, and factors of ``sqrt(d) Φ'WΦ sqrt(d) + lam`` for weights d."""
+class SampledHessian(MomentHessian):
+    """The same of any loss, on sampled rows."""
 
     def __init__(self, problem: FeatureProblem):
-        self.problem = problem.sample(SAMPLE)
-        self.n_rows, self.lam = len(self.problem.data), problem.lam
+        super().__init__(problem.sample(SAMPLE))
+        self.n_rows, rank = len(self.problem.data), self.problem.map.rank
+        self.wide = rank > self.n_rows
+        cost = self.n_rows * min(rank, self.n_rows) * rank
+        self.shared = self.problem.n_scores > 1 and self.problem.n_scores * cost > AFFORDABLE
+        self.stale = CHANGED if cost <= NOTHING else STALE_SHARED if self.shared else STALE
         self._bent: Matrix | None = None
         self._products: dict[int, Matrix] = {}
-        self._columns: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-        self._factor: tuple[Vector, Factor] | None = None
 
     def follow(self, point: Point) -> None:
         """Take second derivatives at a point, unless they have hardly changed since the last."""
@@ -286,98 +293,42 @@ class SampledHessian:
         features, loss = self.problem.features, self.problem.loss
         scores = (features[:, used] if len(used) < len(w) else features) @ w[used].astype(features.dtype)
         bent = loss.importance[:, None] * loss.second_derivative(scores.astype(np.float64))
-        n_used = int((point.weights > 0.0)[self.problem.map.owner].sum())
-        quick = self.n_rows * min(n_used, self.n_rows) * n_used <= NOTHING
-        limit = (CHANGED if quick else STALE) * float(bent.sum())
-        if self._bent is None or float(np.abs(bent - self._bent).sum()) > limit:
+        if self._bent is None or float(np.abs(bent - self._bent).sum()) > self.stale * float(bent.sum()):
             self._bent, self._products, self._factor = bent, {}, None
 
-    def _weighting(self, n_columns: int) -> tuple[list[Vector], list[float]]:
-        """Second derivatives (n,) to multiply features with, and for each score which of them, times what."""
+    def _shares(self) -> list[tuple[int, float]]:
         assert self._bent is not None
-        n_scores = self._bent.shape[1]
-        if n_scores * self.n_rows * min(n_columns, self.n_rows) * n_columns <= AFFORDABLE or n_scores == 1:
-            return list(self._bent.T), [1.0] * n_scores
-        mean = self._bent.mean(axis=1)
-        scales = self._bent.sum(axis=0) / max(float(mean.sum()), 1e-300)
+        if not self.shared:
+            return [(t, 1.0) for t in range(self._bent.shape[1])]
+        scales = self._bent.sum(axis=0) / max(float(self._bent.mean(axis=1).sum()), 1e-300)
         # powers of two: scores of about the same size share a factorisation
-        return [mean] * n_scores, list(np.exp2(np.rint(np.log2(np.maximum(scales, 1e-12)))))
+        return [(0, float(scale)) for scale in np.exp2(np.rint(np.log2(np.maximum(scales, 1e-12))))]
 
-    def factor(self, weights: NDArray) -> Factor:
-        """What is to be inverted at these weights, on the features of kernels with a weight."""
-        if self._factor is None or not np.array_equal(self._factor[0], weights):
-            own = weights[self.problem.map.owner]
-            columns = np.flatnonzero(own > 0.0)
-            roots = np.sqrt(own[columns])
-            bent, scales = self._weighting(len(columns))
-            made: dict[tuple[int, float], FeatureFactor | KernelFactor] = {}
-            keys = [(t if bent[t] is not bent[0] else 0, scale) for t, scale in enumerate(scales)]
-            for k, scale in dict.fromkeys(keys):
-                check()
-                if len(columns) > self.n_rows:
-                    scaled = self._taken(columns) * roots.astype(self.problem.features.dtype)
-                    made[k, scale] = KernelFactor(scaled, scale * bent[k], self.lam)
-                else:
-                    products = scale * self._product(k, bent[k], columns)
-                    made[k, scale] = FeatureFactor(self._taken(columns), roots, scale * bent[k], self.lam, products)
-            self._factor = np.array(weights), Factor([made[key] for key in keys])
-        return self._factor[1]
-
-    def _taken(self, columns: NDArray[np.intp]) -> NDArray:
-        features = self.problem.features
-        return features if len(columns) == features.shape[1] else features[:, columns]
-
-    def _product(self, k: int, bent: Vector, columns: NDArray[np.intp]) -> Matrix:
-        """``Σ_i bent_i φ_i φ_i'`` on some columns; those of more columns are kept."""
-        if not len(self._columns) or not np.isin(columns, self._columns).all():
-            self._products, self._columns = {}, columns
+    def _part(self, k: int, scale: float, own: Vector) -> FeatureFactor | KernelFactor:
+        assert self._bent is not None
+        check()
+        bent, problem = self._bent.mean(axis=1) if self.shared else self._bent[:, k], self.problem
+        if self.wide:
+            return KernelFactor(problem.features, scale * bent, own, self.lam)
         if k not in self._products:
-            self._products[k] = self._by_rows(bent, self._columns)
-        if len(columns) == len(self._columns):
-            return self._products[k]
-        places = np.searchsorted(self._columns, columns)
-        return self._products[k][np.ix_(places, places)]
-
-    def _by_rows(self, bent: Vector, columns: NDArray[np.intp]) -> Matrix:
-        problem = self.problem
-        own = [bent[a:b] for a, b in problem.data.ranges]
-        (total,) = _added(problem.executor.map(_products, problem.blocks, columns, own=own))
-        return total
-
-    def by_weights(self, point: Point, chosen: NDArray[np.intp]) -> Matrix:
-        """``lam u_j'(lam W⁻¹ + K(d))⁻¹ u_k`` summed over scores for the chosen kernels."""
-        problem, factor = self.problem, self.factor(point.weights)
-        total = np.zeros((len(chosen), len(chosen)))
-        for t, part in enumerate(factor.parts):
-            u = np.empty((self.n_rows, len(chosen)))
-            for place, k in enumerate(chosen):
-                mine = slice(problem.map.starts[k], problem.map.starts[k + 1])
-                u[:, place] = problem.features[:, mine] @ point.theta[mine, t] / self.lam
-            total += part.form(u)
-        return total
+            parts = [bent[a:b] for a, b in problem.data.ranges]
+            self._products[k] = sum(problem.executor.map(_products, problem.blocks, own=parts))
+        return FeatureFactor(self._products[k], scale, own, self.lam)
 
 
-def _products(block: Any, bent: Vector, columns: NDArray[np.intp]) -> tuple[Matrix]:
-    total = np.zeros((len(columns), len(columns)))
+def _products(block: Any, bent: Vector) -> Matrix:
+    total = np.zeros((block.map.rank, block.map.rank))
     for part, features in block.chunks():
-        root = np.sqrt(bent[part, None]).astype(features.dtype)
-        half = root * (features if len(columns) == features.shape[1] else features[:, columns])
+        half = np.sqrt(bent[part, None]).astype(features.dtype) * features
         total += half.T @ half
-    return (total,)
-
-
-def _added(sums: list[tuple[Matrix]]) -> tuple[Matrix]:
-    total = sums[0][0]
-    for (part,) in sums[1:]:
-        total += part
-    return (total,)
+    return total
 
 
 class Factor:
-    """``sqrt(d) Φ'WΦ sqrt(d) + lam``, score by score."""
+    """``sqrt(d) Φ'WΦ sqrt(d) + lam``, score by score; ``rough`` if scores share W."""
 
-    def __init__(self, parts: list[FeatureFactor | KernelFactor]):
-        self.parts = parts
+    def __init__(self, parts: list[FeatureFactor | KernelFactor], rough: bool = False):
+        self.parts, self.rough = parts, rough
 
     def solve(self, right: Matrix) -> Matrix:
         """The inverse times ``right`` (D, T)."""
@@ -390,35 +341,39 @@ class Factor:
 
 
 class FeatureFactor:
-    """One score, factorised in the space of the features."""
+    """One score, factorised in the space of the features: products (D, D) times ``scale``, weights ``own`` (D,)."""
 
-    def __init__(self, features: NDArray, roots: Vector, bent: Vector, lam: float, products: Matrix):
-        self.features, self.roots, self.bent = features, roots, bent
-        self.inside = CholeskyFactor(roots[:, None] * products * roots, lam)
+    def __init__(self, products: Matrix, scale: float, own: Vector, lam: float):
+        self.products, self.scale, self.used = products, scale, np.flatnonzero(own > 0.0)
+        self.roots = np.sqrt(own[self.used])[:, None]
+        taken = products if len(self.used) == len(own) else products[np.ix_(self.used, self.used)]
+        self.inside = CholeskyFactor(scale * self.roots * taken * self.roots.T, lam)
 
     def solve(self, right: Matrix) -> Matrix:
         return self.inside.solve(right)
 
-    def form(self, u: Matrix) -> Matrix:
-        """``lam u'(lam W⁻¹ + K)⁻¹ u`` for u (n, k)."""
-        bent = self.bent[:, None] * u
-        onto = self.roots[:, None] * (self.features.T @ bent.astype(self.features.dtype)).astype(np.float64)
-        whitened = self.inside.whiten(onto)
-        return u.T @ bent - whitened.T @ whitened
+    def form(self, theta: Matrix) -> Matrix:
+        """``lam u'(lam W⁻¹ + K)⁻¹ u`` of u = Φ theta (n, k)."""
+        onto = self.scale * (self.products @ theta)
+        whitened = self.inside.whiten(self.roots * onto[self.used])
+        return theta.T @ onto - whitened.T @ whitened
 
 
 class KernelFactor:
     """One score, factorised in the space of the samples, which are fewer than the features."""
 
-    def __init__(self, scaled: NDArray, bent: Vector, lam: float):
-        self.lam, self.half = lam, np.sqrt(bent)[:, None]
-        self.features = self.half.astype(scaled.dtype) * scaled
+    def __init__(self, features: NDArray, bent: Vector, own: Vector, lam: float):
+        self.all, self.lam, self.half = features, lam, np.sqrt(bent)[:, None]
+        used = np.flatnonzero(own > 0.0)
+        self.features = (features[:, used] * np.sqrt(own[used]).astype(features.dtype)) * self.half.astype(
+            features.dtype
+        )
         self.inside = CholeskyFactor((self.features @ self.features.T).astype(np.float64), lam)
 
     def solve(self, right: Matrix) -> Matrix:
         inner = self.inside.solve((self.features @ right.astype(self.features.dtype)).astype(np.float64))
         return (right - self.features.T @ inner) / self.lam
 
-    def form(self, u: Matrix) -> Matrix:
-        whitened = self.inside.whiten(self.half * u)
+    def form(self, theta: Matrix) -> Matrix:
+        whitened = self.inside.whiten(self.half * (self.all @ theta))
         return self.lam * (whitened.T @ whitened)
