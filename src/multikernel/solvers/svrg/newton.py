@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.problems.certificate import Certificate
-from multikernel.problems.primal import CholeskyFactor, LowRankRidge
+from multikernel.problems.primal import CholeskyFactor
 from multikernel.problems.svrg import Matrix, SmoothProblem, as_matrix
 from multikernel.runtime.clock import OutOfTime, map_threads, one_blas_thread
 from multikernel.runtime.monitor import Monitor
