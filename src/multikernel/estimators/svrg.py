@@ -43,10 +43,9 @@ class SmoothMKL(AverageLossMachine):
     loss : str
         The loss.
     solver : {"auto", "svrg", "paper", "printed", "lbfgs", "newton"}
-        "auto": variance-reduced epochs, each improved by a search among the last moves; Newton steps where epochs
-        would take longer, as they do for large C. "svrg": the epochs alone. "paper": the step sizes and numbers of
-        steps of [AOJS16, alg. 1], which need many more passes over the data; "printed": the same as printed, which
-        may diverge. "lbfgs": deterministic. "newton": Newton steps from the start, for up to some thousand samples.
+        "auto": "newton" where its steps are exact and take seconds, else "lbfgs". "svrg": variance-reduced epochs.
+        "paper": the step sizes and numbers of steps of [AOJS16, alg. 1], which need many more passes over the data;
+        "printed": the same as printed, which may diverge. "newton": for up to some thousand samples.
     executor : distributed.Client, address of a scheduler, "threads", "serial" or None
         Who works on blocks of rows where kernels have explicit features. None: the active Dask client if there is
         one, else threads. A client cannot be copied: searches that clone the model need one of the others.
