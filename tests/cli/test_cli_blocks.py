@@ -1,5 +1,6 @@
 """Large Parquet files on the command line: read in blocks of rows, in this process or by workers."""
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,11 @@ def folder():
     return table
 
 
-def test_a_folder_is_fitted_and_predicted_block_by_block(run, folder):
+def no_space(columns):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_folder_is_fitted_and_predicted_block_by_block(run, folder, monkeypatch):
     code, _, err = run("fit", "-d", "big", "-t", "y", "--drop", "row", *KERNELS, "--memory", "2GB", "-o", "m.mkl")
     assert code == 0, err
     assert "SVRG-MKL fitted on 900 rows" in err
@@ -41,6 +46,12 @@ def test_a_folder_is_fitted_and_predicted_block_by_block(run, folder):
     assert [line[0] for line in lines[1:]] == [f"r{i}" for i in range(900)]
     assert [line[1] for line in lines[1:]] == model.predict(X).tolist()
     assert f"accuracy {100 * np.mean(model.predict(X) == Y):.1f} %" in err
+    with monkeypatch.context() as full:
+        full.setattr("multikernel.cli.commands._csv", no_space)
+        code, _, err = run("predict", "m.mkl", "-d", "big", "-o", "half.csv")
+    assert code == 1
+    assert "No space left on device" in err
+    assert not list(Path().glob("*half*"))
     parquet.write_table(folder.drop_columns("x2"), "less.parquet")
     assert "has no column 'x2'" in run("predict", "m.mkl", "-d", "less.parquet", "--workers", 1)[2]
 

@@ -7,8 +7,10 @@ from sklearn.model_selection import StratifiedKFold
 
 from multikernel import MKFDAClassifier, MKFDAClassifierCV, SVRGMKLClassifier, SVRGMKLRegressor
 from multikernel.gram import DenseStack, LowRankStack
+from multikernel.gram.features import FeatureBlocks, FeatureMap
 from multikernel.io.models import load, save
 from multikernel.kernels import RBF, KernelFamily, Linear, Nystroem, RandomFourier
+from multikernel.kernels.sources import ArraySource
 
 RANDOM = np.random.default_rng(0)
 N = 700
@@ -242,6 +244,16 @@ def test_rows_with_nan_are_named(tmp_path):
     np.save(tmp_path / "X.npy", spoilt)
     with pytest.raises(ValueError, match=r"NaN or infinity in 1 of the rows .* the first in row 613"):
         fitted(np.load(tmp_path / "X.npy", mmap_mode="r"))
+
+
+@pytest.mark.parametrize("memory", [None, "1kB"])
+def test_nan_in_block_37_says_which_rows(monkeypatch, memory):
+    spoilt = X.copy()
+    spoilt[37 * 13 + 5, 3] = np.inf
+    monkeypatch.setattr("multikernel.kernels.sources.Source.ranges", lambda self, _=0: _cuts(self.shape[0], 13))
+    source = ArraySource(spoilt)
+    with pytest.raises(ValueError, match=r"NaN or infinity in 1 of the rows 481 to 494, the first in row 486"):
+        FeatureBlocks(source, FeatureMap(KernelFamily.fit(KERNELS, X)), memory=0.0 if memory else np.inf)
 
 
 def test_labels_of_another_length_are_refused(tmp_path):
