@@ -175,7 +175,7 @@ def _fit_blocks(options: argparse.Namespace) -> int:
         "blocks": True,
     }
     save(model, options.output, metadata=metadata)
-    last = steps_of_model(model)[-1]
+    last = last_step(model)
     shown = ", ".join(f"{name}={value:g}" for name, value in parameters.items())
     say(options, f"{method.title} fitted on {len(task.y)} rows ({shown}), relative gap {relative_gap(last):.1e}")
     say(options, f"model: {options.output}")
