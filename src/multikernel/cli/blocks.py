@@ -108,7 +108,7 @@ class BlockTask:
 
     def choose(self, method: Method) -> dict[str, Any]:
         """Parameters that are best on half of the sample, fitted to the other half."""
-        tried = candidates(method, self.sample.grid)
+        tried = candidates(method, {"C": self.options.C} if self.options.C else None)
         if len(tried) == 1:
             return tried[0]
         X, y = self.sample.X, self.sample.y
