@@ -16,9 +16,8 @@ UNIT = 0.5 * float(np.finfo(np.float64).eps)
 class Certificate:
     """Two bounds on the optimum of a convex problem: ``dual <= optimum <= primal``.
 
-    It is computed by the problem from a candidate solution, never by the solver that is being judged, so a
-    solver with a bug gets a large gap, not a wrong claim. Both bounds hold in spite of rounding where ``rounding``
-    says what it may have done to them.
+    The problem computes it from a candidate solution, never the solver that is being judged: a solver with a bug gets
+    a large gap, not a wrong claim. Both bounds hold in spite of rounding, which made the gap larger by ``rounding``.
 
     Examples
     --------
@@ -47,10 +46,7 @@ class Certificate:
 
 
 def largest_scores(diagonal: Vector, alpha: NDArray) -> NDArray[np.float64]:
-    """What entries of a positive semi-definite kernel times entries of ``alpha`` add up to at most, shape of alpha.
-
-    Entries are at most ``r_i r_k``, r the roots of the diagonal.
-    """
+    """What ``|K| |alpha|`` is at most, K positive semi-definite: entries are at most ``r_i r_k``, r² the diagonal."""
     roots = np.sqrt(np.maximum(diagonal, 0.0))
     return np.multiply.outer(roots, roots @ np.abs(alpha))
 
