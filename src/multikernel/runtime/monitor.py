@@ -260,8 +260,9 @@ class Monitor:
         if converged:
             with contextlib.suppress(OutOfTime):
                 self._prefer_proof()
-        found = self.certificate, self.history, len(self.history)
-        return Result(*self.best, *found, converged, stopped, self.intercept, self.proof)
+        (weights, alpha), n_iter = self.best, len(self.history)
+        ends = converged, stopped, self.intercept, self.proof
+        return Result(weights, alpha, self.certificate, self.history, n_iter, *ends)
 
     def _prefer_proof(self) -> None:
         """An alpha that proves the bound by itself is worth more than one that needs others for it."""

@@ -117,7 +117,8 @@ def newton(problem: Any, monitor: Monitor, start: Start = None, *, max_iter: int
     best = point = evaluate(problem, weights, alpha, tol.value)
     for _ in range(max(max_iter - 1, 1)):
         if planes is not None:
-            planes.add(*problem.cut(point.alpha), point.alpha)
+            constant, q = problem.cut(point.alpha)
+            planes.add(constant, q, point.alpha)
             if slow >= kinked:  # no single alpha will prove the optimum soon
                 monitor.prove(planes.solve()[1], planes.mixture)
         if monitor(point.weights, point.alpha):

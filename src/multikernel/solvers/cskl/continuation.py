@@ -103,8 +103,8 @@ def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha:
         return alpha, False
     split = int(np.isin(loose, box.groups[0]).sum()) if box.groups else 0
     moved = alpha.copy()
-    parts = (part[loose] for part in (scores - box.p, alpha, box.lo, box.hi))
+    g, b, lo, hi = (part[loose] for part in (scores - box.p, alpha, box.lo, box.hi))
     with one_blas_thread():
-        newton = BoundedNewton(kernel.submatrix(loose, loose), *parts, split, len(box.groups))
+        newton = BoundedNewton(kernel.submatrix(loose, loose), g, b, lo, hi, split, len(box.groups))
         moved[loose], exact = newton.step()
     return box.feasible(moved), exact
