@@ -8,7 +8,7 @@ from references import reference, result_of
 
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack
-from multikernel.problems.last_value import LastValue
+from multikernel.problems.certificate import LastValue
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor

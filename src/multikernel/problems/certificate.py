@@ -1,5 +1,8 @@
-"""The proof that comes with every solution: two bounds, and what rounding may have done to what they are made of."""
+"""The proof that comes with every solution: two bounds, what rounding did to them, and values they are made of."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -110,3 +113,28 @@ class Rounding:
             return self.terms + 4
         used = np.count_nonzero(alpha.reshape(len(alpha), -1).any(axis=1))
         return int(used) + int(self.stack.ranks.max(initial=0)) + 4
+
+
+class LastValue:
+    """A function of arrays that remembers its last value until it is called with others."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+        self.forget()
+
+    def forget(self) -> None:
+        """Free the memory of the value."""
+        self._arguments: tuple[NDArray, ...] | None = None
+        self._value: Any = None
+
+    def __call__(self, *arguments: NDArray) -> Any:
+        if self._arguments is None or not all(map(np.array_equal, self._arguments, arguments)):
+            self.forget()  # two values at once may not fit
+            self._value = self.function(*arguments)
+            self._arguments = tuple(map(np.array, arguments))
+        return self._value
+
+    def take_over(self, other: LastValue) -> None:
+        """The value of another, which then has it no more."""
+        self._arguments, self._value = other._arguments, other._value
+        other.forget()

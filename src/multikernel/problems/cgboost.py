@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
-from multikernel.problems.certificate import UNIT, Certificate
-from multikernel.problems.last_value import LastValue
+from multikernel.problems.certificate import UNIT, Certificate, LastValue
 from multikernel.svm.labels import LabelSVMs
 
 Array = NDArray[np.float64]

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack, format_bytes
 from multikernel.gram.lowrank import Features
-from multikernel.problems.certificate import UNIT, Certificate, Rounding
-from multikernel.problems.last_value import LastValue
+from multikernel.problems.certificate import UNIT, Certificate, LastValue, Rounding
 from multikernel.problems.primal import CholeskyFactor, LowRankRidge, Matrix, PrimalProblem, Vector
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.clock import map_threads, one_blas_thread

@@ -13,8 +13,7 @@ from multikernel.gram import Combination, DenseStack, GramStack
 from multikernel.gram.base import support_of
 from multikernel.gram.checks import PRODUCT_ADVICE, check_matrix
 from multikernel.kernels.base import exponential
-from multikernel.problems.certificate import Certificate
-from multikernel.problems.last_value import LastValue
+from multikernel.problems.certificate import Certificate, LastValue
 from multikernel.problems.minmax import KernelProblem
 from multikernel.problems.regularizers import Regularizer, dual_bound, known_or_own
 from multikernel.runtime.clock import one_blas_thread

@@ -13,8 +13,7 @@ from scipy.linalg import solve_triangular
 
 from multikernel.gram import Combination, DenseStack, GramStack, WeightedSum, one_kernel
 from multikernel.gram.base import support_of
-from multikernel.problems.certificate import UNIT, Certificate, Rounding, largest_scores
-from multikernel.problems.last_value import LastValue
+from multikernel.problems.certificate import UNIT, Certificate, LastValue, Rounding, largest_scores
 from multikernel.problems.weight_sets import WeightSet, nearest
 from multikernel.runtime.clock import OutOfTime, one_blas_thread
 from multikernel.svm.quadratic_program import KernelOperator, as_operator, kernel_times, ridged_cholesky

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from multikernel.gram import WeightedSum, combined_scores, one_kernel
 from multikernel.gram.base import BLOCK_BYTES, GramStack
+from multikernel.problems.certificate import LastValue
 from multikernel.problems.cutting_planes import CuttingPlaneModel
-from multikernel.problems.last_value import LastValue
 from multikernel.problems.minmax import KernelProblem, MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.clock import OutOfTime, map_threads, one_blas_thread
