@@ -84,9 +84,8 @@ def group_newton(problem: VSKLProblem, monitor: Monitor, start: Start = None, *,
         if tol.value > 20.0 * tol.follow():
             point = problem.evaluate(point.shares, point.balance, point.alpha, tol.value)
         # 1. the quadratic model on kernels in use or about to be; a group's multiplier is its level
-        gradient = problem.gradient(point)
-        level = groups.spread(groups.sum(point.shares * gradient))
-        chosen = with_entering(point.shares > 0.0, gradient - level)
+        gradient, used = problem.gradient(point), point.shares > 0.0
+        chosen = with_entering(used, gradient - groups.spread(groups.sum(point.shares * gradient)))
         model, response = second_derivatives(problem, point, chosen)
         # 2. its minimum: shares, and the balance that goes with them
         target = np.zeros_like(point.shares)
