@@ -201,7 +201,8 @@ class WorstLabelProblem(LabelProblem):
         constants = np.array([svm.linear(column) for svm, column in pairs])
         if wrong is None:
             return constants, forms
-        errors, shortfalls = np.array([(svm.linear_error(column), svm.shortfall(column)) for svm, column in pairs]).T
+        errors = np.array([svm.linear_error(column) for svm, column in pairs])
+        shortfalls = np.array([svm.shortfall(column) for svm, column in pairs])
         return constants - errors, forms + wrong + self.rounding.of_shift(shortfalls, forms)
 
     def contenders(self, weights: Vector, alpha: NDArray) -> Labels:
