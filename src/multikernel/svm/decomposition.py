@@ -38,6 +38,7 @@ FASTEST = 0.003  # most that one working set may reduce the violation: more prec
 # Bounds this many times beyond the largest variable are lost in any sum with it. The interior-point method, which
 # starts in the middle of the box, would take most of its steps to come back from there: it gets nearer ones.
 FAR_BOUND, NEARER_BOUND = 1e20, 1e6
+LITTLE = 100.0  # gap, in units of the tolerance, up to which SMO is tried before a Newton step
 SMALL = 1500  # variables up to which the interior-point method takes all of them
 MOST_FREE = 3000  # free variables for which a Newton step is tried: beyond, factorising costs more than SMO needs
 SMO_SHARE = 0.5  # time that SMO gets per Newton step, in Newton steps
@@ -159,7 +160,8 @@ class Decomposition:
                 work.smo(0.1 * worst, len(b))
             else:
                 # what makes the gap small enough, but not all at once
-                work.solve(worst * min(max(0.3 * self.tol / gap, FASTEST), 0.1), 10)
+                target = worst * min(max(0.3 * self.tol / gap, FASTEST), 0.1)
+                work.solve(target, 10, smo_first=gap <= LITTLE * self.tol)
         finally:  # what was reached counts even if time is up
             change[index] = work.b - b[index]
             b[index] = work.b
@@ -302,17 +304,18 @@ class WorkingSet:
         weighted_rows(self.K, loose, new - old, self.g, 0, len(self.g))
         return exact
 
-    def solve(self, eps: float, rounds: int) -> None:
+    def solve(self, eps: float, rounds: int, *, smo_first: bool = False) -> None:
         """Alternate Newton steps on the variables not held by a bound with SMO, which finds out which those are.
 
         Early on SMO moves many variables to and from their bounds, which a Newton step cannot; near the end one
         Newton step does what SMO needs very many steps for. So SMO gets about the time of a Newton step, and
-        twice as much after each that did not reach the minimum.
+        twice as much after each that did not reach the minimum. With ``smo_first`` it gets the first turn, which is
+        enough where little is left to do.
         """
         patience = 1
-        for _ in range(rounds):
+        for turn in range(rounds):
             n_free, loose = self._counts()
-            settled = len(loose) <= n_free + SETTLED * len(self.b)
+            settled = len(loose) <= n_free + SETTLED * len(self.b) and not (smo_first and turn == 0)
             steps = self._smo_steps_worth_a_newton_step(n_free)
             if settled and 1 < len(loose) <= MOST_FREE:
                 if self.newton(loose):
