@@ -8,7 +8,8 @@ from references import reference, result_of
 
 from multikernel.datasets import make_kernel_problem
 from multikernel.gram import DenseStack
-from multikernel.problems.minmax import LastValue, MinMaxProblem
+from multikernel.problems.certificate import LastValue
+from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex, LpBall
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.mkl.closed_form import closed_form

@@ -330,7 +330,7 @@ def test_every_storage_takes_the_same_steps():
         for name in solutions:
             certificate, expected = solutions[name].certificate, solutions["dense"].certificate
             tolerance = 1e-3 if solve is sdca else 1e-9  # rows in blocks are another order of coordinates
-            assert_allclose(certificate.primal, expected.primal, rtol=tolerance, err_msg=f"{name} {solve.__name__}")
+            assert_allclose(certificate.primal, expected.primal, rtol=tolerance, err_msg=f"{name} {solve}")
             assert certificate.dual <= expected.primal
 
 

@@ -21,7 +21,6 @@ from multikernel.compiled.jit import loop, part
 
 # positions in the vector of scalars that the loops share with their callers
 SCALE, NORM, PROXIMAL, STEPS, UPDATES, MISTAKES = range(6)
-N_SCALARS = 6
 SMALLEST_SCALE = 1e-100
 
 
@@ -136,22 +135,29 @@ def _project(scalars, largest):
 
 
 @loop
-def online_steps(
-    rows, slot, diagonal, labels, cost, importance, order, position, eta, q, table, coef, squares, weights, scalars,
-    scores,
+def adding_steps(
+    rows, slot, diagonal, labels, cost, importance, order, position, eta, lam, sparsity, q,
+    table, coef, squares, weights, scalars, scores,
 ):  # fmt: skip
-    """Stage 1 on ``order[position:]``: add ``eta z`` whenever the loss is positive; ``w = weights · T / q``."""
+    """Add ``eta`` times sub-gradients to T on ``order[position:]``.
+
+    For lam = 0 it is stage 1, where ``w = weights · T / q``; else UFO-MKL, where ``w = weights · T / (lam t)``
+    after t steps. The norms of T are cut by ``sparsity · t``, so with sparsity the weights change at every step.
+    """
     for k in range(position, order.shape[0]):
         i = order[k]
-        loss, rival, mistake = _most_violating(table, weights, 1.0 / q, cost, labels[i], i, scores)
-        if loss > 0.0 and importance[i] > 0.0:
-            if slot[i] < 0:
-                return k
-            _add(rows, slot[i], diagonal, eta * importance[i], labels[i], rival, i, table, coef, squares)
-            scalars[NORM] = refresh_weights(squares, 0.0, q, weights)
-            scalars[UPDATES] += 1
+        factor = 1.0 / q if lam == 0.0 else 1.0 / (lam * max(scalars[STEPS], 1.0))
+        loss, rival, mistake = _most_violating(table, weights, factor, cost, labels[i], i, scores)
+        moves = loss > 0.0 and importance[i] > 0.0
+        if moves and slot[i] < 0:
+            return k
         scalars[STEPS] += 1
         scalars[MISTAKES] += mistake
+        if moves:
+            _add(rows, slot[i], diagonal, eta * importance[i], labels[i], rival, i, table, coef, squares)
+            scalars[UPDATES] += 1
+        if moves or sparsity > 0.0:
+            scalars[NORM] = refresh_weights(squares, sparsity * scalars[STEPS], q, weights)
     return order.shape[0]
 
 
@@ -221,32 +227,6 @@ def weighted_steps(
             hits[i, rival] += 1.0
         if _project(scalars, 2.0 * radius):
             return k + 1
-    return order.shape[0]
-
-
-@loop
-def averaging_steps(
-    rows, slot, diagonal, labels, cost, importance, order, position, lam, sparsity, q,
-    table, coef, squares, weights, scalars, scores,
-):  # fmt: skip
-    """UFO-MKL on ``order[position:]``: T sums sub-gradients, and after t steps ``w = weights · T / (lam t)``.
-
-    The norms of T are cut by ``sparsity · t``, so with sparsity the weights change at every step.
-    """
-    for k in range(position, order.shape[0]):
-        i = order[k]
-        factor = 1.0 / (lam * max(scalars[STEPS], 1.0))
-        loss, rival, mistake = _most_violating(table, weights, factor, cost, labels[i], i, scores)
-        moves = loss > 0.0 and importance[i] > 0.0
-        if moves and slot[i] < 0:
-            return k
-        scalars[STEPS] += 1
-        scalars[MISTAKES] += mistake
-        if moves:
-            _add(rows, slot[i], diagonal, importance[i], labels[i], rival, i, table, coef, squares)
-            scalars[UPDATES] += 1
-        if moves or sparsity > 0.0:
-            scalars[NORM] = refresh_weights(squares, sparsity * scalars[STEPS], q, weights)
     return order.shape[0]
 
 

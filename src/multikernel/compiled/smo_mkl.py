@@ -1,4 +1,4 @@
-"""SMO on  p'b − ½ ‖q(b)‖_s  with  q_j = b'K_j b,  on a box with or without a sum held fixed.
+"""SMO on  p'b − ½ ‖q(b)‖_s  with  q_j = b'K_j b,  on a box with the sum of b held fixed.
 
 State that every function keeps true, for the m variables of the working set and F kernels:
 
@@ -96,14 +96,14 @@ def _line_search(q, norm, weights, delta, kappa, slope, room, power, new_q, scra
 
 
 @part
-def _advance(row_i, row_k, step_i, step_k, p, weights, scores, gradient):
-    """Add ``step_i row_i + step_k row_k`` to the scores, and make the gradient that of the new scores and weights."""
+def _advance(row_i, row_k, step, p, weights, scores, gradient):
+    """Add ``step (row_i − row_k)`` to the scores, and make the gradient that of the new scores and weights."""
     for c in range(p.size):
         gradient[c] = p[c]
     for j in range(weights.size):
         target, first, second, weight = scores[j], row_i[j], row_k[j], weights[j]
         for c in range(p.size):
-            value = target[c] + (step_i * np.float64(first[c]) + step_k * np.float64(second[c]))
+            value = target[c] + step * (np.float64(first[c]) - np.float64(second[c]))
             target[c] = value
             gradient[c] -= weight * value
 
@@ -146,22 +146,6 @@ def _most_violating(gradient, b, lo, hi):
 
 
 @part
-def _best_single(gradient, diagonal, b, lo, hi):
-    """The variable whose own step gains most, and the worst violation."""
-    best, worst, index = 0.0, 0.0, -1
-    for c in range(b.size):
-        slope = gradient[c] if b[c] < hi[c] else 0.0
-        if b[c] > lo[c]:
-            slope = max(slope, -gradient[c])
-        if slope > 0.0:
-            worst = max(worst, slope)
-            gain = slope * (slope / max(diagonal[c], 1e-300))
-            if gain > best:
-                best, index = gain, c
-    return index, worst
-
-
-@part
 def _partner(i, row, diagonal, gradient, b, lo):
     """The k whose step with i gains most on the kernel of the present weights [FCL05, WSS 2]; −1 where none does."""
     best, index = 0.0, -1
@@ -176,39 +160,12 @@ def _partner(i, row, diagonal, gradient, b, lo):
     return index
 
 
-@part
-def _move(b, i, t, room, lo, hi):
-    """Move b[i] by t, exactly to its bound where ``|t|`` is all the room there is; whether it changed."""
-    old = b[i]
-    if abs(t) >= room:
-        b[i] = hi[i] if t > 0.0 else lo[i]
-    else:
-        b[i] = min(max(b[i] + t, lo[i]), hi[i])
-    return b[i] != old
-
-
 @loop
 def dual_steps(
-    paired,
-    rows,
-    slot,
-    diagonals,
-    p,
-    lo,
-    hi,
-    power,
-    b,
-    q,
-    weights,
-    scores,
-    gradient,
-    mixed,
-    mixed_diagonal,
-    scratch,
-    eps,
+    rows, slot, diagonals, p, lo, hi, power, b, q, weights, scores, gradient, mixed, mixed_diagonal, scratch, eps,
     max_steps,
-):
-    """Steps on pairs that keep the sum of b, or on one variable each; returns (status, i, k, steps made, violation).
+):  # fmt: skip
+    """Steps on pairs that keep the sum of b; returns (status, i, k, steps made, violation).
 
     Ends at a violation of at most ``eps`` (DONE), after ``max_steps``, when rows i and k are needed and one is
     missing, or when a step no longer changes b (STALLED). ``mixed`` and ``mixed_diagonal``, shape (m,), and
@@ -221,40 +178,32 @@ def dual_steps(
     norm, violation = dual_weights(q, power, weights), np.inf
     for step in range(max_steps):
         _refresh_diagonal(weights, last, diagonals, mixed_diagonal)
-        if paired:
-            i, violation = _most_violating(gradient, b, lo, hi)
-        else:
-            i, violation = _best_single(gradient, mixed_diagonal, b, lo, hi)
+        i, violation = _most_violating(gradient, b, lo, hi)
         if not violation > eps:
             return DONE, 0, 0, step, max(violation, 0.0)
         if i < 0:
             return STALLED, 0, 0, step, violation
         if slot[i] < 0:
             return ROWS_MISSING, i, i, step, violation
-        row_i, k, side = rows[slot[i]], i, 1.0
-        if paired:
-            _mix(weights, row_i, mixed)
-            k = _partner(i, mixed, mixed_diagonal, gradient, b, lo)
-            if k < 0:
-                return STALLED, i, i, step, violation
-            if slot[k] < 0:
-                return ROWS_MISSING, i, k, step, violation
-        elif gradient[i] < 0.0:
-            side = -1.0
-        # b_i moves by side t, and b_k by −share t
-        row_k, share = rows[slot[k]], 1.0 if paired else 0.0
-        room_i, room_k = hi[i] - b[i] if side > 0.0 else b[i] - lo[i], b[k] - lo[k] if paired else np.inf
+        row_i = rows[slot[i]]
+        _mix(weights, row_i, mixed)
+        k = _partner(i, mixed, mixed_diagonal, gradient, b, lo)
+        if k < 0:
+            return STALLED, i, i, step, violation
+        if slot[k] < 0:
+            return ROWS_MISSING, i, k, step, violation
+        row_k, room_i, room_k = rows[slot[k]], hi[i] - b[i], b[k] - lo[k]
         for j in range(n_kernels):
-            delta[j] = side * scores[j, i] - share * scores[j, k]
-            kappa[j] = max(diagonals[j, i] + share * (diagonals[j, k] - 2.0 * row_i[j, k]), 0.0)
-        slope = side * gradient[i] - share * gradient[k]
+            delta[j] = scores[j, i] - scores[j, k]
+            kappa[j] = max(diagonals[j, i] + diagonals[j, k] - 2.0 * row_i[j, k], 0.0)
+        slope = gradient[i] - gradient[k]
         t, norm = _line_search(q, norm, weights, delta, kappa, slope, min(room_i, room_k), power, new_q, scratch)
-        moved = _move(b, i, side * t, room_i, lo, hi)
-        if paired:
-            moved = _move(b, k, -t, room_k, lo, hi) or moved
+        old_i, old_k = b[i], b[k]
+        b[i] = hi[i] if t >= room_i else min(b[i] + t, hi[i])
+        b[k] = lo[k] if t >= room_k else max(b[k] - t, lo[k])
         for j in range(n_kernels):
             q[j] = new_q[j]
-        _advance(row_i, row_k, side * t, -share * t, p, weights, scores, gradient)
-        if not moved:
+        _advance(row_i, row_k, t, p, weights, scores, gradient)
+        if b[i] == old_i and b[k] == old_k:
             return STALLED, i, k, step, violation
     return OUT_OF_STEPS, 0, 0, max_steps, violation

@@ -1,5 +1,8 @@
-"""The proof that comes with every solution: two bounds, and what rounding may have done to what they are made of."""
+"""The proof that comes with every solution: two bounds, what rounding did to them, and values they are made of."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,9 +19,8 @@ UNIT = 0.5 * float(np.finfo(np.float64).eps)
 class Certificate:
     """Two bounds on the optimum of a convex problem: ``dual <= optimum <= primal``.
 
-    It is computed by the problem from a candidate solution, never by the solver that is being judged, so a
-    solver with a bug gets a large gap, not a wrong claim. Both bounds hold in spite of rounding where ``rounding``
-    says what it may have done to them.
+    The problem computes it from a candidate solution, never the solver that is being judged: a solver with a bug gets
+    a large gap, not a wrong claim. Both bounds hold in spite of rounding, which made the gap larger by ``rounding``.
 
     Examples
     --------
@@ -47,10 +49,7 @@ class Certificate:
 
 
 def largest_scores(diagonal: Vector, alpha: NDArray) -> NDArray[np.float64]:
-    """What entries of a positive semi-definite kernel times entries of ``alpha`` add up to at most, shape of alpha.
-
-    Entries are at most ``r_i r_k``, r the roots of the diagonal.
-    """
+    """What ``|K| |alpha|`` is at most, K positive semi-definite: entries are at most ``r_i r_k``, r² the diagonal."""
     roots = np.sqrt(np.maximum(diagonal, 0.0))
     return np.multiply.outer(roots, roots @ np.abs(alpha))
 
@@ -114,3 +113,28 @@ class Rounding:
             return self.terms + 4
         used = np.count_nonzero(alpha.reshape(len(alpha), -1).any(axis=1))
         return int(used) + int(self.stack.ranks.max(initial=0)) + 4
+
+
+class LastValue:
+    """A function of arrays that remembers its last value until it is called with others."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+        self.forget()
+
+    def forget(self) -> None:
+        """Free the memory of the value."""
+        self._arguments: tuple[NDArray, ...] | None = None
+        self._value: Any = None
+
+    def __call__(self, *arguments: NDArray) -> Any:
+        if self._arguments is None or not all(map(np.array_equal, self._arguments, arguments)):
+            self.forget()  # two values at once may not fit
+            self._value = self.function(*arguments)
+            self._arguments = tuple(map(np.array, arguments))
+        return self._value
+
+    def take_over(self, other: LastValue) -> None:
+        """The value of another, which then has it no more."""
+        self._arguments, self._value = other._arguments, other._value
+        other.forget()

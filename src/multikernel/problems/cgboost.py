@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import GramStack
-from multikernel.problems.certificate import UNIT, Certificate
+from multikernel.problems.certificate import UNIT, Certificate, LastValue
 from multikernel.svm.labels import LabelSVMs
 
 Array = NDArray[np.float64]
@@ -33,8 +33,7 @@ class ColumnProblem:
         self._chosen = np.zeros(stack.n_kernels, dtype=bool)
         self._incomplete = False
         self._master: Array = np.zeros((len(stack), len(stack)))
-        self._alpha: Array | None = None
-        self._columns: Array | None = None
+        self._columns = LastValue(stack.apply)
 
     def start(self) -> tuple[NDArray, NDArray]:
         """No kernel, and a feasible alpha."""
@@ -62,14 +61,12 @@ class ColumnProblem:
 
     def columns(self, alpha: NDArray) -> Array:
         """K_j alpha, shape (F, n, T): the coefficients that alpha implies."""
-        if self._alpha is None or not np.array_equal(alpha, self._alpha):
-            self._alpha, self._columns = np.array(alpha), self.stack.apply(alpha)
-        assert self._columns is not None
-        return self._columns
+        return self._columns(alpha)
 
     def violations(self, alpha: NDArray) -> Array:
         """½‖K_j alpha_t‖² for each kernel and label, shape (F, T): what leaving a kernel out costs."""
-        return 0.5 * np.einsum("fnt,fnt->ft", self.columns(alpha), self.columns(alpha))
+        columns = self.columns(alpha)
+        return 0.5 * np.einsum("fnt,fnt->ft", columns, columns)
 
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Value with the kernels that have a weight of one, and dual value of all kernels at ``alpha`` (n, T).
@@ -89,13 +86,11 @@ class ColumnProblem:
 
     def _off(self, alpha: NDArray) -> Array:
         """What the violations of all kernels may be off by at a feasible alpha near the one given, shape (T,)."""
-        sizes, n = np.sqrt(2.0 * self.violations(alpha)), len(alpha)
+        sizes, unit = np.sqrt(2.0 * self.violations(alpha)), (len(alpha) + 4) * UNIT
         shifts = np.array([svm.shortfall(a) for svm, a in zip(self.inner.svms, alpha.T)])
-        moved = self._row_norms.max(axis=1)[:, None] * shifts
-        moved = moved + (n + 4) * UNIT * np.linalg.norm(self._row_norms, axis=1)[:, None] * np.linalg.norm(
-            alpha, axis=0
-        )
-        return (moved * (sizes + 0.5 * moved) + (n + 4) * UNIT * sizes**2).sum(axis=0)
+        moved = np.multiply.outer(self._row_norms.max(axis=1), shifts)
+        moved += unit * np.multiply.outer(np.linalg.norm(self._row_norms, axis=1), np.linalg.norm(alpha, axis=0))
+        return (moved * (sizes + 0.5 * moved) + unit * sizes**2).sum(axis=0)
 
     @cached_property
     def _row_norms(self) -> Array:

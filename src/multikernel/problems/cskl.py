@@ -39,14 +39,12 @@ class CappedProblem(MinMaxProblem):
 
 
 class SelectionProblem(MinMaxProblem):
-    """``min J(g)`` over g in {0, 1}^F with t ones; bounds on the relaxation, weights in [0, 1], hold for it too.
-
-    The set is a capped simplex with a whole number t.
-    """
+    """``min J(g)`` over g in {0, 1}^F with t ones; bounds on the relaxation, weights in [0, 1], hold for it too."""
 
     def __init__(self, stack: Any, inner: Any, weight_set: CappedSimplex, memory: int):
         super().__init__(stack, inner, weight_set, memory)
         self.t = round(weight_set.t)
+        self.shrinks = all(svm.shrinks for svm in inner.svms)  # whether multiples of alpha by 0 to 1 are feasible
 
     def start(self) -> tuple[NDArray, NDArray]:
         """The first t kernels, and a feasible alpha."""
@@ -59,11 +57,6 @@ class SelectionProblem(MinMaxProblem):
     def relaxed(self) -> MinMaxProblem:
         """The same with weights in [0, 1]."""
         return MinMaxProblem(self.stack, self.inner, self.weight_set, self.memory)
-
-    @property
-    def shrinks(self) -> bool:
-        """Whether ``s·alpha`` is feasible for 0 ≤ s ≤ 1: so it is for C-SVMs, not for ν-SVMs."""
-        return all(svm.shrinks for svm in self.inner.svms)
 
     def bound(self, constant: float, form: float) -> float:
         """What a cut proves where its quadratic form is at most ``form``: a multiple of its alpha may prove more."""

@@ -23,13 +23,11 @@ NEGLIGIBLE = 1e-9
 
 
 class CuttingPlaneModel:
-    """``m(g) = max over r of constant_r − ½ g·q_r``, minimised over a set of weights.
+    """``m(g) = max over r of constant_r − ½ g·q_r``, minimised over a set of weights; a number p is ``LpBall(p)``.
 
     Each feasible alpha makes a cut: ``constant`` is the linear part of the dual objective, q its quadratic forms.
     With cuts of a min-max problem, m ≤ J everywhere: the least value of m is a lower bound on the optimum [SRSS06].
-
-    The master problem is a linear program where the set has no curved border [SRSS06, eq. (12)], else one with the
-    exact norm, as power cones. ``weight_set`` may be a number p, which stands for ``LpBall(p)``.
+    The master problem is a linear program where the set has no curved border [SRSS06, eq. (12)], else a conic one.
     """
 
     def __init__(self, n_kernels: int, weight_set: WeightSet | float):
@@ -69,11 +67,10 @@ class CuttingPlaneModel:
         return {name: np.array(part) for name, part in zip(KEPT, (self.constants, self.forms, self.alphas))}
 
     def take_over(self, kept: Mapping[str, NDArray], shape: tuple[int, ...], prove: Prove) -> None:
-        """Take over cuts from a file, which show where to look; none is part of a bound before it is proved.
+        """Take over cuts from a file, unless shapes are wrong; ``shape`` is that of an alpha.
 
-        Most cuts of a long run never matter again, and to prove all of them costs more than the work that is left.
-        Nothing is taken if shapes are wrong; ``shape`` is that of an alpha. ``prove`` makes constants, q and feasible
-        alphas of some rows, from their alphas alone.
+        They show where to look, and none is part of a bound before it is proved: most never matter again, and proving
+        all of them costs more than the work that is left.
         """
         constants, forms, alphas = (kept.get(name, np.zeros(0)) for name in KEPT)
         R = len(alphas)
@@ -111,19 +108,12 @@ class CuttingPlaneModel:
         if not self.constants:
             raise RuntimeError("the model has no cut yet: add one before solving")
         weights = self._minimise()
-        while self._prove_what_counts():
+        while rows := [int(r) for r in np.flatnonzero(self.multipliers) if not self.proved[r]]:
+            assert self._prove is not None
+            for r, cut in zip(rows, self._prove(rows)):
+                self.constants[r], self.forms[r], self.alphas[r], self.proved[r] = *cut, True
             weights = self._minimise()
         return weights, self.bound(self.multipliers)
-
-    def _prove_what_counts(self) -> bool:
-        """Prove the cuts that the bound rests on; False if all of them are proved."""
-        rows = [int(r) for r in np.flatnonzero(self.multipliers) if not self.proved[r]]
-        if not rows or self._prove is None:
-            return False
-        for r, cut in zip(rows, self._prove(rows)):
-            self.constants[r], self.forms[r], self.alphas[r] = cut
-            self.proved[r] = True
-        return True
 
     def _minimise(self) -> Vector:
         """Where the model is least; its multipliers are kept."""

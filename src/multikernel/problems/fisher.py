@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from multikernel.gram.base import GramStack, format_bytes
 from multikernel.gram.lowrank import Features
-from multikernel.problems.certificate import UNIT, Certificate, Rounding
+from multikernel.problems.certificate import UNIT, Certificate, LastValue, Rounding
 from multikernel.problems.primal import CholeskyFactor, LowRankRidge, Matrix, PrimalProblem, Vector
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.clock import map_threads, one_blas_thread
@@ -18,8 +18,8 @@ def fisher_targets(codes: ArrayLike, n_classes: int, sample_weight: ArrayLike | 
     """Centred labels H, shape (n, 1) for two classes, else (n, M).
 
     Two classes: ``1/m₊`` for class 1 and ``−1/m₋`` for class 0 [YMBCK10, eq. (4)]. More: column k is
-    ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2]. With weights m_k is the
-    weight of class k and n that of all samples. ``codes`` are classes 0 … M−1, each of which must occur.
+    ``√(n/m_k) − √(m_k/n)`` for class k and ``−√(m_k/n)`` for the others [YMBCK10, sect. 3.2]. Sample weights count in
+    m_k and n. ``codes`` are classes 0 … M−1, each of which must occur.
     """
     codes = np.asarray(codes)
     counts = np.bincount(codes, sample_weight, minlength=n_classes).astype(np.float64)
@@ -40,23 +40,17 @@ class FisherSystem:
             raise ValueError(f"reg={reg!r} must be positive: it keeps the linear system solvable, try 1e-3.")
         self.stack, self.reg, self.rounding = stack, float(reg), Rounding(stack)
         self.features: Features | None = None
-        self._factor: tuple[NDArray, Any] | None = None
+        self.combined = LastValue(lambda weights: stack.combine(weights, np.float64))
+        self.factor = LastValue(self._factorise)
 
     def with_reg(self, reg: float) -> Self:
-        """The same kernels with another ridge; what does not depend on it is shared."""
+        """The same kernels with another ridge, and the combined kernel as far as it is known."""
         other = copy.copy(self)
-        other.reg, other._factor = reg, None
+        other.reg, other.combined, other.factor = reg, copy.copy(self.combined), LastValue(other._factorise)
         return other
 
     def prepare(self, weights: NDArray) -> None:
         """Do what systems made by ``with_reg`` would each do for their first weights."""
-
-    def factor(self, weights: NDArray) -> Any:
-        """The factorisation."""
-        if self._factor is None or not np.array_equal(self._factor[0], weights):
-            self._factor = None  # room for the next
-            self._factor = np.array(weights), self._factorise(weights)
-        return self._factor[1]
 
     def _factorise(self, weights: NDArray) -> Any:
         raise NotImplementedError
@@ -69,14 +63,7 @@ class FisherSystem:
 class DenseSystem(FisherSystem):
     """Kernels as matrices: a Cholesky factorisation of the combined kernel for each set of weights."""
 
-    _kernel: tuple[NDArray, NDArray] | None = None
     _last: tuple[Matrix, Matrix] | None = None
-
-    def combined(self, weights: NDArray) -> Matrix:
-        """The combined kernel, kept until the weights change."""
-        if self._kernel is None or not np.array_equal(self._kernel[0], weights):
-            self._kernel = np.array(weights), self.stack.combine(weights, np.float64)
-        return self._kernel[1]
 
     def prepare(self, weights: NDArray) -> None:
         self.combined(weights)
@@ -213,26 +200,22 @@ class FisherProblem(PrimalProblem):
         self.codes = (labels[:, 0] > 0.0).astype(np.intp) if labels.shape[1] == 1 else labels.argmax(axis=1)
         classes = np.arange(max(labels.shape[1], 2))
         self.member = self.roots[:, None] * (self.codes[:, None] == classes)
-        self._last: tuple[NDArray, NDArray] | None = None
+        self._squares = LastValue(system.squares)
 
     def start(self) -> tuple[NDArray, Matrix]:
-        """Equal weights, and the alpha of a kernel that is zero."""
+        """Equal weights, and the alpha of a zero kernel."""
         return self.weight_set.start(self.n_kernels), self.targets / self.reg
 
     def solve_inner(self, weights: NDArray, warm: NDArray | None = None, tol: float = 0.0) -> tuple[float, Matrix]:
-        """J and alpha at ``weights``: a linear system, so that only ``weights`` matter."""
+        """J and alpha at ``weights``, the solution of a linear system; nothing else matters."""
         alpha = self.system.solve(weights, self.targets)
         return self.reg * float(np.vdot(self.targets, alpha)), alpha
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``K(g) alpha``, shape (n, c)."""
         return self.system.scores(weights, alpha)
 
     def squares(self, alpha: Matrix) -> Vector:
-        """``⟨alpha, K_j alpha⟩``, shape (F,); the last ones are remembered."""
-        if self._last is None or self._last[0] is not alpha:
-            self._last = alpha, self.system.squares(alpha)
-        return self._last[1]
+        return self._squares(alpha)
 
     def quadratic_forms(self, alpha: Matrix) -> Vector:
         """``q_j = 2λ⟨alpha, K_j alpha⟩``, shape (F,)."""

@@ -13,8 +13,8 @@ from multikernel.gram import Combination, DenseStack, GramStack
 from multikernel.gram.base import support_of
 from multikernel.gram.checks import PRODUCT_ADVICE, check_matrix
 from multikernel.kernels.base import exponential
-from multikernel.problems.certificate import Certificate
-from multikernel.problems.minmax import KernelProblem, LastValue
+from multikernel.problems.certificate import Certificate, LastValue
+from multikernel.problems.minmax import KernelProblem
 from multikernel.problems.regularizers import Regularizer, dual_bound, known_or_own
 from multikernel.runtime.clock import one_blas_thread
 
@@ -28,9 +28,8 @@ class KernelRule(Protocol):
     """One kernel K(d) out of a stack and parameters d >= 0, with its derivative [VB09].
 
     An object of your own needs ``combine`` and ``gradient``. Optional are ``prepare(stack)``, which returns the
-    stack that the other methods want to see (of training kernels once, of test kernels at prediction); and
-    ``start(stack)``, where to begin, which also says how many parameters there are (by default one for each
-    kernel, all 1/F).
+    stack that the other methods want to see, of training or test kernels; and ``start(stack)``, where to begin, which
+    also says how many parameters there are (by default one for each kernel, all 1/F).
     """
 
     def combine(self, stack: GramStack, d: Vector) -> NDArray:
@@ -45,15 +44,12 @@ class SumOfKernels:
     """``K(d) = Σ_k d_k K_k``."""
 
     def combine(self, stack: GramStack, d: Vector) -> NDArray:
-        """The weighted sum."""
         return stack.combine(d)
 
     def diagonal(self, stack: GramStack, d: Vector) -> Vector:
-        """Its diagonal."""
         return d @ stack.diagonal()
 
     def gradient(self, stack: GramStack, d: Vector, alpha: NDArray) -> Vector:
-        """``alpha' K_k alpha``, whatever d."""
         return stack.quadratic_forms(alpha).reshape(stack.n_kernels, -1).sum(axis=1)
 
 
@@ -72,7 +68,6 @@ class ProductOfKernels:
         return stack.changed(NegativeLog(stack.names))
 
     def combine(self, stack: GramStack, d: Vector) -> NDArray:
-        """``exp(−Σ d_k L_k)`` of a prepared stack."""
         exponents = stack.combine(d)
         if exponents.min(initial=0.0) >= 0.0:
             exponential(exponents, 1.0, exponents)
@@ -81,7 +76,6 @@ class ProductOfKernels:
             return np.exp(np.negative(exponents, out=exponents), out=exponents)
 
     def diagonal(self, stack: GramStack, d: Vector) -> Vector:
-        """Its diagonal."""
         return np.exp(-(d @ stack.diagonal()))
 
     def gradient(self, stack: GramStack, d: Vector, alpha: NDArray) -> Vector:
@@ -191,7 +185,6 @@ class GeneralizedProblem(KernelProblem):
         return self.project(self._start), self.inner.start()
 
     def repaired(self, d: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """The nearest parameters that are allowed, and a feasible alpha near the one given."""
         return self.project(d), self.inner.repair(alpha)
 
     def project(self, d: Vector) -> Vector:
@@ -214,7 +207,6 @@ class GeneralizedProblem(KernelProblem):
         return super()._combination(weights, out) if self.is_sum else AtParameters(self.rule, weights)
 
     def sharpen(self) -> bool:
-        """Combine sums of kernels in double precision from now on; False if that is done, or not for this rule."""
         return self.is_sum and super().sharpen()
 
     def solve_inner(self, d: Vector, warm: NDArray | None, tol: float) -> tuple[float, NDArray]:
@@ -240,7 +232,6 @@ class GeneralizedProblem(KernelProblem):
         return found
 
     def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
-        """T(d) from above, and the bound that alpha proves where there is one."""
         scores, error = self._products(weights, alpha)
         svm = self.inner.certificate(scores, alpha, error if rounded else None)
         primal = svm.primal + self.reg * self.regularizer.value(weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular
 
 from multikernel.gram import Combination, DenseStack, GramStack, WeightedSum, one_kernel
 from multikernel.gram.base import support_of
-from multikernel.problems.certificate import UNIT, Certificate, Rounding, largest_scores
+from multikernel.problems.certificate import UNIT, Certificate, LastValue, Rounding, largest_scores
 from multikernel.problems.weight_sets import WeightSet, nearest
 from multikernel.runtime.clock import OutOfTime, one_blas_thread
 from multikernel.svm.quadratic_program import KernelOperator, as_operator, kernel_times, ridged_cholesky
@@ -28,31 +28,6 @@ ROUNDING = 2.0
 ROUGH_FREE, MOST_FREE = 600, 4000
 # Distance from a bound, relative to the largest coefficient, up to which a support vector counts as bounded.
 AT_BOUND = 1e-9
-
-
-class LastValue:
-    """A function of arrays that remembers its last value until it is called with others."""
-
-    def __init__(self, function: Callable[..., Any]):
-        self.function = function
-        self.forget()
-
-    def forget(self) -> None:
-        """Free the memory of the value."""
-        self._arguments: tuple[NDArray, ...] | None = None
-        self._value: Any = None
-
-    def __call__(self, *arguments: NDArray) -> Any:
-        if self._arguments is None or not all(map(np.array_equal, self._arguments, arguments)):
-            self.forget()  # two values at once may not fit
-            self._value = self.function(*arguments)
-            self._arguments = tuple(map(np.array, arguments))
-        return self._value
-
-    def take_over(self, other: LastValue) -> None:
-        """The value of another, which then has it no more."""
-        self._arguments, self._value = other._arguments, other._value
-        other.forget()
 
 
 class SVMProblem:
@@ -84,11 +59,7 @@ class SVMProblem:
 
 
 class KernelProblem(SVMProblem):
-    """SVMs on one kernel that is made of a square stack by weights.
-
-    ``inner`` is a CSVM, NuSVM, SVR, OneClassSVM or LabelSVMs. Beyond ``memory`` bytes the combined kernel is computed
-    when read.
-    """
+    """SVMs on one kernel made of a square stack by weights; beyond ``memory`` bytes it is computed when read."""
 
     def __init__(self, stack: GramStack, inner: Any, memory: int):
         super().__init__(inner)
@@ -113,7 +84,6 @@ class KernelProblem(SVMProblem):
         return self._kernel[1]
 
     def _combination(self, weights: NDArray, out: NDArray | None) -> Combination:
-        """How the kernel is made, in the memory of ``out`` if it can use that."""
         return WeightedSum(weights, self._dtype, out)
 
     def release(self) -> None:
@@ -170,7 +140,7 @@ class MinMaxProblem(KernelProblem):
         self.weight_set = weight_set
         self._precise = False
         self.scores = LastValue(self._scores_of_each)
-        self._solved: tuple[NDArray, float] | None = None
+        self._solved: Any = None  # the last solution of the inner problem, and the gap that it may have
 
     def start(self) -> tuple[NDArray, NDArray]:
         """Weights that favour no kernel, and a feasible alpha."""
@@ -185,7 +155,6 @@ class MinMaxProblem(KernelProblem):
         return self.weight_set.snapped(weights), alpha
 
     def solve_inner(self, weights: NDArray, warm: NDArray | None, tol: float) -> tuple[float, NDArray]:
-        """Value and alpha of the inner problem on the kernel of ``weights``, to a relative gap ``tol``."""
         value, alpha = super().solve_inner(weights, warm, tol)
         self._solved = alpha, tol * abs(value)
         return value, alpha
@@ -209,7 +178,7 @@ class MinMaxProblem(KernelProblem):
         return (self.stack.apply_precisely if self._precise else self.stack.apply)(alpha)
 
     def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
-        """``K_j alpha_t`` of some kernels, shape (len(kernels), n), label after label."""
+        """``K_j alpha_t`` of some kernels, shape (len(kernels), n), label by label."""
         yield from np.moveaxis(self.scores(alpha)[kernels].reshape(len(kernels), len(alpha), -1), 2, 0)
 
     def quadratic_forms(self, alpha: NDArray) -> Vector:
@@ -269,7 +238,6 @@ class MinMaxProblem(KernelProblem):
         return linear - 0.5 * self.weight_set.support(q)
 
     def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
-        """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""
         scores, error = self._products(weights, alpha)
         primal = self.inner.certificate(scores, alpha, error if rounded else None).primal
         if rounded:
@@ -281,8 +249,12 @@ class MinMaxProblem(KernelProblem):
     def certificate(self, weights: NDArray, alpha: NDArray) -> Certificate:
         """Upper bound: the primal value of the SVM that ``alpha`` makes on the kernel of ``weights``."""
         found = super().certificate(weights, alpha)
-        if self.stack.dtype != np.float64 and self._dtype is None:
-            self._watch_rounding(weights, alpha, found.primal)
+        solved = self._solved is not None and self._solved[0] is alpha
+        if solved and self.stack.dtype != np.float64 and self._dtype is None:
+            linear, q = self.cut(alpha)
+            # further from its optimum than was asked for: kernels are combined in double precision from now on
+            if found.primal - (linear - 0.5 * float(weights @ q)) > ROUNDING * self._solved[1]:
+                self._dtype, self._kernel = np.float64, None
         if not self._resolution:
             return found
         return replace(found, resolution=self._resolution + (0.0 if self._can_sharpen else found.rounding))
@@ -291,14 +263,6 @@ class MinMaxProblem(KernelProblem):
     def _resolution(self) -> float:
         """Gap that is none: the optimum of ν-SVMs can be zero."""
         return self.inner.resolution(float(self.weight_set.support(self.rounding.roots.max(axis=1) ** 2)))
-
-    def _watch_rounding(self, weights: NDArray, alpha: NDArray, primal: float) -> None:
-        """Combine kernels in double precision from now on if the SVM is further from its optimum than was asked."""
-        if self._solved is None or self._solved[0] is not alpha:
-            return
-        linear, q = self.cut(alpha)
-        if primal - (linear - 0.5 * float(weights @ q)) > ROUNDING * self._solved[1]:
-            self._dtype, self._kernel = np.float64, None
 
     # -- curvature --------------------------------------------------------------------------------------------------
 

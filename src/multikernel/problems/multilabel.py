@@ -3,14 +3,16 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multikernel.gram import WeightedSum, combined_scores, one_kernel
 from multikernel.gram.base import BLOCK_BYTES, GramStack
+from multikernel.problems.certificate import LastValue
 from multikernel.problems.cutting_planes import CuttingPlaneModel
-from multikernel.problems.minmax import KernelProblem, LastValue, MinMaxProblem
+from multikernel.problems.minmax import KernelProblem, MinMaxProblem
 from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.clock import OutOfTime, map_threads, one_blas_thread
 from multikernel.runtime.monitor import Result
@@ -29,10 +31,9 @@ NEAR = 0.9  # share of the worst label's value from which a label may count for 
 
 
 class LabelProblem(MinMaxProblem):
-    """What the two problems share: kernel weights on the simplex, and an SVM for each label.
+    """Kernel weights on the simplex, and an SVM for each label.
 
-    Beside the kernels it keeps one combined kernel and arrays of shape (n, M), never (F, n, M). Parameters are those
-    of :class:`~multikernel.problems.minmax.KernelProblem`, with ``LabelSVMs`` as the inner problem.
+    Beside the kernels it keeps one combined kernel and arrays of shape (n, M), never (F, n, M).
     """
 
     inner: LabelSVMs
@@ -56,7 +57,6 @@ class LabelProblem(MinMaxProblem):
         return (part.apply_precisely if self._precise else part.apply)(alpha)[0]
 
     def _scores_and_errors(self, weights: Vector, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """``K(weights) @ alpha``, shape (n, M), and what it may be off by."""
         if not self._precise:
             return KernelProblem._scores_and_errors(self, weights, alpha)
         scores, sizes = np.zeros(alpha.shape), np.zeros(alpha.shape)
@@ -67,7 +67,7 @@ class LabelProblem(MinMaxProblem):
         return scores, self.rounding.of_scores(weights, alpha, sizes)
 
     def scores_by_label(self, alpha: NDArray, kernels: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
-        """As for any min-max problem, but with the scores of a bounded number of labels at a time, none kept."""
+        """As for any min-max problem, but for a bounded number of labels at a time, none kept."""
         at_once = min(BLOCK_BYTES // (8 * len(alpha)), SCORE_TABLES * self.n_labels)  # kernels times labels
         size = max(1, at_once // len(kernels))
         for start in range(0, self.n_labels, size):
@@ -127,12 +127,10 @@ class LabelSumProblem(LabelProblem):
         return self._forms(alpha)[1]
 
     def sharpen(self) -> bool:
-        """As for any min-max problem."""
         self._forms.forget()
         return super().sharpen()
 
     def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
-        """Upper bound: the labels' primal values on the kernel of ``weights``, summed."""
         primal, _ = self.label_bounds(weights, alpha, rounded=rounded)
         return float(primal.sum()), self._supported(*self.cut(alpha, rounded=rounded))
 
@@ -153,7 +151,6 @@ class WorstLabelProblem(LabelProblem):
         self._table, self._wrong = np.zeros((2, stack.n_kernels, inner.n_labels))
 
     def sharpen(self) -> bool:
-        """As for any min-max problem."""
         self._alpha[:] = np.nan  # none of the forms is known as well as it will be
         return super().sharpen()
 
@@ -164,7 +161,7 @@ class WorstLabelProblem(LabelProblem):
         self.inner.n_solved += 1
         _, alpha = self.inner.svms[k].solve(kernel, warm, tol=tol, warn=False)
         self._learn(np.array([k]), alpha[:, None])
-        constants, forms = self._cuts(np.array([k]), alpha[:, None])
+        constants, forms = self._planes([k], alpha[:, None], self._table[:, [k]], self._wrong[:, [k]])
         return alpha, float(constants[0]), forms[:, 0]
 
     def cuts(self, alpha: NDArray, labels: Labels | None = None, *, rounded: bool = True) -> tuple[Vector, NDArray]:
@@ -175,7 +172,8 @@ class WorstLabelProblem(LabelProblem):
         labels = np.arange(self.n_labels) if labels is None else labels
         changed = labels[(alpha[:, labels] != self._alpha[:, labels]).any(axis=0)]
         self._learn(changed, np.ascontiguousarray(alpha[:, changed]))
-        return self._cuts(labels, alpha[:, labels], rounded=rounded)
+        wrong = self._wrong[:, labels] if rounded else None
+        return self._planes(labels, alpha[:, labels], self._table[:, labels], wrong)
 
     def cuts_of(self, labels: Labels, alpha: NDArray) -> tuple[Vector, NDArray]:
         """The same for any alphas, one column for each of ``labels``, none remembered."""
@@ -199,48 +197,39 @@ class WorstLabelProblem(LabelProblem):
         self._alpha[:, labels] = alpha
         np.maximum(self._table, 0.0, out=self._table)
 
-    def _cuts(self, labels: Labels, alpha: NDArray, *, rounded: bool = True) -> tuple[Vector, NDArray]:
-        return self._planes(labels, alpha, self._table[:, labels], self._wrong[:, labels] if rounded else None)
-
-    def _planes(
-        self, labels: Labels, alpha: NDArray, forms: NDArray, wrong: NDArray | None
-    ) -> tuple[Vector, NDArray]:
+    def _planes(self, labels: Any, alpha: NDArray, forms: NDArray, wrong: NDArray | None) -> tuple[Vector, NDArray]:
         """Constants and forms of cuts, with what rounding may have done to them if it is given for the forms."""
-        svms = [self.inner.svms[k] for k in labels]
-        constants = np.array([svm.linear(column) for svm, column in zip(svms, alpha.T)])
+        pairs = list(zip([self.inner.svms[k] for k in labels], alpha.T))
+        constants = np.array([svm.linear(column) for svm, column in pairs])
         if wrong is None:
             return constants, forms
-        errors = np.array([svm.linear_error(column) for svm, column in zip(svms, alpha.T)])
-        shortfalls = np.array([svm.shortfall(column) for svm, column in zip(svms, alpha.T)])
+        errors = np.array([svm.linear_error(column) for svm, column in pairs])
+        shortfalls = np.array([svm.shortfall(column) for svm, column in pairs])
         return constants - errors, forms + wrong + self.rounding.of_shift(shortfalls, forms)
 
     def contenders(self, weights: Vector, alpha: NDArray) -> Labels:
         """Labels whose value on the kernel of ``weights`` is near that of the worst."""
         return near_the_largest(self.label_bounds(weights, alpha)[1])
 
-    def _game(self, alpha: NDArray, labels: Labels, *, rounded: bool = True) -> CuttingPlaneModel:
-        """The cuts of some labels at ``alpha``, solved: ``multipliers`` are their best γ, and ``bound`` its value."""
-        model = CuttingPlaneModel(self.n_kernels, 1.0)
+    def _best_labels(
+        self, alpha: NDArray, labels: Labels | None = None, *, rounded: bool = True
+    ) -> tuple[Vector, float]:
+        """``max over γ of Σ_k γ_k linear_k − ½ max_j Σ_k γ_k q_j(alpha_k)``, and that γ; zero but for ``labels``."""
+        model, labels = CuttingPlaneModel(self.n_kernels, 1.0), np.arange(self.n_labels) if labels is None else labels
         constants, forms = self.cuts(alpha, labels, rounded=rounded)
         for constant, q in zip(constants, forms.T):
             model.add(constant, q)
-        model.solve()
-        return model
+        bound, gamma = model.solve()[1], np.zeros(self.n_labels)
+        gamma[labels] = model.multipliers
+        return gamma, bound
 
     def label_weights(self, alpha: NDArray, labels: Labels | None = None) -> Vector:
-        """The γ that proves most for given alpha, shape (M,): large for labels that decide about the kernels.
-
-        Zero but for ``labels``, if given.
-        """
-        labels = np.arange(self.n_labels) if labels is None else labels
-        gamma = np.zeros(self.n_labels)
-        gamma[labels] = self._game(alpha, labels).multipliers
-        return gamma
+        """The γ that proves most for given alpha, shape (M,): large for labels that decide about the kernels."""
+        return self._best_labels(alpha, labels)[0]
 
     def lower_bound(self, alpha: NDArray, labels: Labels | None = None, *, rounded: bool = True) -> float:
-        """``max over γ of Σ_k γ_k linear_k − ½ max_j Σ_k γ_k q_j(alpha_k)``, γ zero but for ``labels``, if given."""
-        model = self._game(alpha, np.arange(self.n_labels) if labels is None else labels, rounded=rounded)
-        return model.bound(model.multipliers)
+        """What ``alpha`` proves, by some labels or all."""
+        return self._best_labels(alpha, labels, rounded=rounded)[1]
 
     def _bounds(self, weights: NDArray, alpha: NDArray, *, rounded: bool) -> tuple[float, float]:
         """Upper bound: the largest of the labels' primal values on the kernel of ``weights``.

@@ -1,6 +1,6 @@
 """OBSCURE's problem, a group norm of w and a multiclass hinge, with the certificate that proves a solution good."""
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,40 +64,28 @@ class MulticlassHinge:
 
     def value(self, scores: NDArray) -> float:
         """The loss at ``scores`` of shape (n, M)."""
-        return float(self.importance @ self._excess(scores, self._costs()).max(axis=1))
-
-    def _costs(self) -> NDArray[np.float64]:
-        return self.cost[self.labels]
-
-    def _excess(self, scores: NDArray, costs: NDArray) -> NDArray[np.float64]:
-        """``cost + score_r - score_label``, zero at the label, shape (n, M)."""
-        return scores - scores[self._own][:, None] + costs
+        excess = scores - scores[self._own][:, None] + self.cost[self.labels]
+        return float(self.importance @ excess.max(axis=1))
 
     def best_scale(self, scores: NDArray, curvature: float, slope: float = 0.0) -> float:
         """The factor t >= 0 that minimises ``½ curvature t² + slope t + value(t · scores)``, by bisection."""
-        derivative_of_loss = self._along(scores - scores[self._own][:, None])
+        lead, costs = scores - scores[self._own][:, None], self.cost[self.labels]
+        off_diagonal, rows = self.cost[~np.eye(self.n_classes, dtype=bool)], np.arange(len(scores))
+        if np.ptp(off_diagonal) == 0.0:  # the best rival is the same for every t
+            lead[self._own] = -np.inf
+            lead, costs = np.column_stack([np.zeros(len(lead)), lead.max(axis=1)]), np.array([0.0, off_diagonal[0]])
 
-        def derivative(t: float) -> float:
-            return curvature * t + slope + derivative_of_loss(t)
+        def falls(t: float) -> bool:
+            along = float(self.importance @ lead[rows, (t * lead + costs).argmax(axis=1)])
+            return curvature * t + slope + along < 0.0
 
         low, high = 0.0, 1.0
-        while derivative(high) < 0.0 and high < 2.0**60:
+        while falls(high) and high < 2.0**60:
             low, high = high, 2.0 * high
         for _ in range(50):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if derivative(middle) < 0.0 else (low, middle)
+            low, high = (middle, high) if falls(middle) else (low, middle)
         return 0.5 * (low + high)
-
-    def _along(self, lead: NDArray) -> Callable[[float], float]:
-        """The derivative of ``value(t · scores)`` in t, for ``lead = score_r - score_label``."""
-        off_diagonal = self.cost[~np.eye(self.n_classes, dtype=bool)]
-        if np.ptp(off_diagonal) == 0.0:  # the best rival is the same for every t
-            lead[self._own] = -np.inf
-            rival, cost = lead.max(axis=1), off_diagonal[0]
-            share = self.importance * rival
-            return lambda t: float(share[cost + t * rival > 0.0].sum())
-        costs, rows = self._costs(), np.arange(len(lead))
-        return lambda t: float(self.importance @ lead[rows, (t * lead + costs).argmax(axis=1)])
 
     # -- the dual --------------------------------------------------------------------------------------------------
 
@@ -123,7 +111,7 @@ class MulticlassHinge:
 
     def linear(self, dual: NDArray) -> float:
         """``-Σ_ir cost[y_i, r] dual_ir``, the linear part of the dual objective."""
-        return -float((self._costs() * dual).sum())
+        return -float((self.cost[self.labels] * dual).sum())
 
     # -- rounding ----------------------------------------------------------------------------------------------------
 
@@ -140,8 +128,7 @@ class MulticlassHinge:
 
     def linear_error(self, dual: NDArray, distance: float) -> float:
         """What ``linear(dual)`` may be off by where entries may be, by ``distance`` in all, rounding included."""
-        sizes = float((self._costs() * np.abs(dual)).sum())
-        return float(self.cost.max(initial=0.0)) * distance + (dual.size + 8) * UNIT * sizes
+        return float(self.cost.max(initial=0.0)) * distance + (dual.size + 8) * UNIT * self.linear(-np.abs(dual))
 
 
 def check_cost(cost: ArrayLike, n_classes: int) -> NDArray[np.float64]:
@@ -193,14 +180,13 @@ class ObscureProblem(PrimalProblem):
         self.q = self.p / (self.p - 1.0)
         self.weight_set = LpBall(weight_norm(self.p))
         self._known: list[tuple[NDArray, Vector]] = []  # alphas with their squares
-        self._products: tuple[NDArray, NDArray] | None = None  # an alpha, and K_j alpha of each kernel
+        self._products: Any = None  # an alpha, and K_j alpha of each kernel
 
     def start(self) -> tuple[NDArray, NDArray]:
         """Equal weights, and alpha = 0."""
         return self.weight_set.start(self.n_kernels), np.zeros((len(self.loss), self.loss.n_classes))
 
     def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """Weights that are not negative; any alpha is feasible."""
         return np.maximum(weights, 0.0), alpha
 
     def intercept(self, weights: NDArray, alpha: NDArray) -> Vector:
@@ -210,7 +196,6 @@ class ObscureProblem(PrimalProblem):
     # -- kernels -----------------------------------------------------------------------------------------------------
 
     def scores(self, weights: NDArray, alpha: Matrix) -> Matrix:
-        """``Σ_j weights_j K_j alpha``, shape (n, M)."""
         if not alpha.any():
             return np.zeros(alpha.shape)
         if self._has_entries:
@@ -218,7 +203,6 @@ class ObscureProblem(PrimalProblem):
             return (alpha[support].T @ self.kernel(weights)[support].astype(np.float64, copy=False)).T
         if self._products is None or not np.array_equal(self._products[0], alpha):
             self._multiply(alpha)
-        assert self._products is not None
         return np.tensordot(weights, self._products[1], axes=1)
 
     def squares(self, alpha: Matrix, also: Matrix | None = None) -> Vector:

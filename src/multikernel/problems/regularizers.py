@@ -32,11 +32,9 @@ class L1:
     lower = 0.0
 
     def value(self, d: Vector) -> float:
-        """Sum of the weights."""
         return float(d.sum())
 
     def gradient(self, d: Vector) -> Vector:
-        """One for each weight."""
         return np.ones(len(d))
 
     def bound(self, linear: float, q: Vector) -> float:
@@ -52,11 +50,9 @@ class SquaredL2:
     lower = 0.0
 
     def value(self, d: Vector) -> float:
-        """Half the squared norm."""
         return 0.5 * float(d @ d)
 
     def gradient(self, d: Vector) -> Vector:
-        """The weights themselves."""
         return np.array(d, dtype=np.float64)
 
     def bound(self, linear: float, q: Vector) -> float:
@@ -76,32 +72,20 @@ class Entropy:
     lower = 1e-12
 
     def value(self, d: Vector) -> float:
-        """Negative entropy of the weights, which need not sum to one."""
         return float(d @ np.log(d))
 
     def gradient(self, d: Vector) -> Vector:
-        """``1 + log d``."""
         return 1.0 + np.log(d)
 
     def bound(self, linear: float, q: Vector) -> float:
         """Largest ``s linear − Σ_k exp(s² q_k / 2 − 1)`` over 0 <= s <= 1: concave, by bisection on its slope."""
-
-        def exponentials(s: float) -> Vector:
-            with np.errstate(over="ignore"):  # infinity is what the bisection has to shrink from
-                return np.exp(0.5 * s * s * q - 1.0)
-
-        def falls(s: float) -> bool:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return not linear - s * float(q @ exponentials(s)) >= 0.0
-
-        low, high = 0.0, 1.0
-        if falls(high):
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                low, high = (low, middle) if falls(middle) else (middle, high)
-        else:
-            low = high
-        return low * linear - float(exponentials(low).sum())
+        low, high = 0.0, 2.0
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity is what the bisection has to shrink from
+            for _ in range(60):  # begins at s = 1
+                s = 0.5 * (low + high)
+                rises = linear - s * float(q @ np.exp(0.5 * s * s * q - 1.0)) >= 0.0
+                low, high = (s, min(high, 1.0)) if rises else (low, s)
+        return low * linear - float(np.exp(0.5 * low * low * q - 1.0).sum())
 
 
 REGULARIZERS: dict[str, Regularizer] = {"l1": L1(), "l2": SquaredL2(), "entropy": Entropy()}

@@ -33,9 +33,7 @@ class Groups:
 
     def sum(self, values: ArrayLike) -> Vector:
         """Sum of ``values``, one per kernel, over each group."""
-        totals = np.zeros(len(self))
-        np.add.at(totals, self.label, np.asarray(values, dtype=np.float64))
-        return totals
+        return np.bincount(self.label, np.asarray(values, dtype=np.float64), len(self)).astype(np.float64)
 
     def max(self, values: ArrayLike) -> Vector:
         """Largest of ``values``, one per kernel, in each group."""
@@ -97,7 +95,6 @@ class VSKLProblem(MinMaxProblem):
         return self.weights(shares, np.full(len(self.groups), 1.0 / len(self.groups))), self.inner.start()
 
     def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """Weights that are not negative, and a feasible alpha near the one given."""
         return np.maximum(weights, 0.0), self.inner.repair(alpha)
 
     def _supported(self, linear: float, q: Vector) -> float:
@@ -124,7 +121,6 @@ class VSKLProblem(MinMaxProblem):
         return min(primal, penalty / margin**2) if margin > 0.0 else primal
 
     def admitted(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
-        """As it is: weights are split into shares and balance."""
         return weights, alpha
 
     # -- what its solvers work on ---------------------------------------------------------------------------------
@@ -182,7 +178,6 @@ class Turns:
 
     After an extrapolation that did not reduce the gap it goes on from the best γ so far with plain steps, twice as
     many as after the last failure. No γ falls below the floor: there may be groups with q = 0 at the optimum.
-    ``depth`` steps are remembered.
     """
 
     def __init__(self, balance: Vector, floor: float, depth: int = 3):
@@ -249,9 +244,7 @@ def parse_groups(groups: Any, names: Sequence[str]) -> list[NDArray[np.intp]]:
         raise ValueError(
             f"groups[{k}] is {entries[k]!r}, not a list of kernels like the others: give one list per group."
         )
-    parsed = [
-        np.array(sorted(_position(e, k, names) for e in entry), dtype=np.intp) for k, entry in enumerate(entries)
-    ]
+    parsed = [np.array(sorted(_position(e, k, names) for e in part), np.intp) for k, part in enumerate(entries)]
     _check_partition(parsed, names)
     return parsed
 

@@ -25,11 +25,7 @@ PRECISE, STEPS_A_WEIGHT = 1e-4, 100
 
 
 class WeightSet:
-    """A convex set G of kernel weights, all non-negative.
-
-    The certificate of every min-max method needs only its support function: for any feasible alpha,
-    ``linear(alpha) - ½ support(q(alpha))`` is a lower bound on the optimum over G.
-    """
+    """A convex set G of non-negative kernel weights; certificates need its support function only."""
 
     is_box = False  # whether weights are bounded one by one, and by nothing else
 
@@ -67,6 +63,14 @@ class WeightSet:
         ``multipliers`` are those of the rows of ``cones``.
         """
         raise NotImplementedError
+
+    @staticmethod
+    def _zeroed(g: Vector, multipliers: Vector | None) -> Vector:
+        """``g`` without negative entries, exactly zero where the multipliers of g ≥ 0 say so."""
+        g = np.maximum(g, 0.0)
+        if multipliers is not None:
+            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
+        return g
 
     def least_point(self, H: NDArray, gradient: Vector, about: Vector) -> Vector:
         """Where ``gradient·(h − g) + ½ (h − g)'H(h − g)`` is least over the set, g being ``about``."""
@@ -153,7 +157,6 @@ class LpBall(WeightSet):
         return g / lp_norm(g, self.p)
 
     def project(self, g: Vector) -> Vector:
-        """Nearest point: closed form for p = 1, 2 and infinity, else bisection on the multiplier."""
         g = np.maximum(g, 0.0)
         if self.is_box:
             return np.minimum(g, 1.0)
@@ -166,10 +169,7 @@ class LpBall(WeightSet):
         return _project_by_bisection(g, g, lambda x: lp_norm(x, self.p), lambda x: self.p * x ** (self.p - 1.0))
 
     def start(self, n_kernels: int) -> Vector:
-        """Equal weights of norm one."""
-        if self.is_box:
-            return np.ones(n_kernels)
-        return np.full(n_kernels, n_kernels ** (-1.0 / self.p))
+        return np.full(n_kernels, 1.0 if self.is_box else n_kernels ** (-1.0 / self.p))
 
     @property
     def total(self) -> float | None:
@@ -206,9 +206,7 @@ class LpBall(WeightSet):
 
     def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """Scaled to norm one, with exact zeros for p = 1."""
-        g = np.maximum(g, 0.0)
-        if self.p == 1.0 and multipliers is not None:
-            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
+        g = self._zeroed(g, multipliers if self.p == 1.0 else None)
         norm = float(g.max(initial=0.0)) if self.is_box else lp_norm(g, self.p)
         return g / norm if norm > 0.0 else self.start(len(g))
 
@@ -283,12 +281,10 @@ class ElasticNet(WeightSet):
                 f"l1_ratio={self.l1_ratio!r} must be above 0, which stands for equal weights, and at most 1, p = 1."
             )
 
-    def shares(self, g: Vector) -> Vector:
-        """``s_j = a g_j / (1 − (1 − a) g_j)``, which add up to at most one."""
+    def _shares(self, g: Vector) -> Vector:
         return self.l1_ratio * g / (1.0 - (1.0 - self.l1_ratio) * g)
 
-    def of_shares(self, s: Vector) -> Vector:
-        """The weights of shares, g_j."""
+    def _of_shares(self, s: Vector) -> Vector:
         return s / (self.l1_ratio + (1.0 - self.l1_ratio) * s)
 
     def support(self, q: Vector) -> float:
@@ -301,26 +297,24 @@ class ElasticNet(WeightSet):
         factors = (1.0 - a + k * a) / np.cumsum(roots)  # if the k largest have a share
         n_used = int(np.flatnonzero(roots * factors > a)[-1]) + 1
         s = np.maximum((roots[:n_used] * factors[n_used - 1] - a) / (1.0 - a), 0.0)
-        return float(self.of_shares(s / s.sum()) @ q[order[:n_used]])
+        return float(self._of_shares(s / s.sum()) @ q[order[:n_used]])
 
     def weights(self, block_norms: Vector) -> Vector:
         """Those of shares in proportion to the norms."""
         total = block_norms.sum()
-        return self.of_shares(block_norms / total) if total > 0.0 else self.start(len(block_norms))
+        return self._of_shares(block_norms / total) if total > 0.0 else self.start(len(block_norms))
 
     def project(self, g: Vector) -> Vector:
-        """Nearest point, by bisection on the multiplier."""
         g, a = np.maximum(g, 0.0), self.l1_ratio
-        if g.max(initial=0.0) <= 1.0 and self.shares(g).sum() <= 1.0:
+        if g.max(initial=0.0) <= 1.0 and self._shares(g).sum() <= 1.0:
             return g
         if a == 1.0:
             return project_capped_simplex(g, 1.0, np.inf)
         slope = lambda x: a / (1.0 - (1.0 - a) * x) ** 2  # noqa: E731
-        return _project_by_bisection(g, np.minimum(g, 1.0), lambda x: float(self.shares(x).sum()), slope)
+        return _project_by_bisection(g, np.minimum(g, 1.0), lambda x: float(self._shares(x).sum()), slope)
 
     def start(self, n_kernels: int) -> Vector:
-        """Equal shares."""
-        return self.of_shares(np.full(n_kernels, 1.0 / n_kernels))
+        return self._of_shares(np.full(n_kernels, 1.0 / n_kernels))
 
     def cones(self, n_kernels: int) -> Cones:
         """A second-order cone per kernel: ``z_j (1 − b g_j) ≥ g_j²`` for b = 1 − a, and ``Σ a (g + b z) ≤ 1``."""
@@ -343,11 +337,8 @@ class ElasticNet(WeightSet):
 
     def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """Shares scaled to sum to one, with exact zeros."""
-        g = np.clip(g, 0.0, 1.0)
-        if multipliers is not None:
-            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
-        s = self.shares(g)
-        return self.of_shares(s / s.sum()) if s.sum() > 0.0 else self.start(len(g))
+        s = self._shares(self._zeroed(np.minimum(g, 1.0), multipliers))
+        return self._of_shares(s / s.sum()) if s.sum() > 0.0 else self.start(len(g))
 
 
 @dataclass(frozen=True)
@@ -372,12 +363,10 @@ class CappedSimplex(WeightSet):
 
     def support(self, q: Vector) -> float:
         """Sum of the t largest entries, the last one in part when t is not an integer."""
-        self._check(len(q))
         return float(self.vertex(q) @ q)
 
     def weights(self, block_norms: Vector) -> Vector:
         """``g_j = min(1, block_norms_j / s)`` with s such that they sum to t."""
-        self._check(len(block_norms))
         order = np.argsort(-block_norms)
         norms = block_norms[order]
         tails = np.cumsum(norms[::-1])[::-1]
@@ -389,12 +378,10 @@ class CappedSimplex(WeightSet):
         return g
 
     def project(self, g: Vector) -> Vector:
-        """Nearest point."""
         self._check(len(g))
         return project_capped_simplex(g, self.t, 1.0)
 
     def start(self, n_kernels: int) -> Vector:
-        """Equal weights t / F."""
         self._check(n_kernels)
         return np.full(n_kernels, self.t / n_kernels)
 
@@ -407,16 +394,13 @@ class CappedSimplex(WeightSet):
         """Linear rows: g ≥ 0, g ≤ 1, Σ g = t."""
         import clarabel
 
-        self._check(n_kernels)
         right = np.append(np.repeat([0.0, 1.0], n_kernels), self.t)
         return _capped_rows(n_kernels), right, [clarabel.NonnegativeConeT(2 * n_kernels), clarabel.ZeroConeT(1)]
 
     def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """Exact zeros and ones; the weights between them are scaled to keep the sum."""
-        F = len(g)
-        g = np.clip(g, 0.0, 1.0)
+        F, g = len(g), self._zeroed(np.minimum(g, 1.0), multipliers)
         if multipliers is not None:
-            g[(g < multipliers[:F]) & (g < AT_BOUND)] = 0.0
             g[(1.0 - g < multipliers[F : 2 * F]) & (1.0 - g < AT_BOUND)] = 1.0
         between = (g > 0.0) & (g < 1.0)
         rest, sum_between = self.t - float((g == 1.0).sum()), float(g[between].sum())
@@ -469,9 +453,7 @@ class SimplexProduct(WeightSet):
 
     def snapped(self, g: Vector, multipliers: Vector | None = None) -> Vector:
         """Exact zeros, and exact sums."""
-        g = np.maximum(g, 0.0)
-        if multipliers is not None:
-            g[(g < multipliers[: len(g)]) & (g < AT_BOUND)] = 0.0
+        g = self._zeroed(g, multipliers)
         return g / np.maximum(np.bincount(self.label, weights=g), 1e-300)[self.label]
 
 
@@ -519,10 +501,7 @@ def _shrink(g: Vector, largest: Vector, mu: float, slope: Function) -> Vector:
 
 
 def project_capped_simplex(g: Vector, total: float, cap: float) -> Vector:
-    """Nearest point of ``{0 <= x <= cap, Σ x = total}``: ``clip(g - s)`` at the root s of a monotone function.
-
-    The sum is piecewise linear in s with kinks at ``g`` and ``g - cap``; the root is found exactly between kinks.
-    """
+    """Nearest point of ``{0 <= x <= cap, Σ x = total}``: ``clip(g - s)``, s found between kinks of its sum."""
     kinks = np.unique(np.concatenate([g, g - cap]) if np.isfinite(cap) else np.append(g, g.min() - total))
 
     def excess(s: float) -> float:

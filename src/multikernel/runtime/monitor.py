@@ -60,11 +60,10 @@ class Result:
 class Monitor:
     """Called once per outer iteration with the current solution; says whether to stop.
 
-    It keeps the solution with the smallest primal value and the largest lower bound seen, because methods that do
-    not descend may end on worse ones, and a bound that was proved once holds for every solution.
-    Its own time (certificate, callbacks, files) is off the solver's clock, but within the limit of the fit
-    (:mod:`multikernel.runtime.clock`). ``tol`` is the relative duality gap at which to stop, for a problem without a
-    dual the stationarity. ``on_record`` gets each history row and the monitor; a true value stops the solver.
+    It keeps the solution with the smallest primal value and the largest lower bound seen: a bound that is proved
+    holds for every solution. Its own time (certificate, callbacks, files) is off the solver's clock, but within the
+    limit of the fit. ``tol`` is the relative duality gap at which to stop, for a problem without a dual the
+    stationarity. ``on_record`` gets each history row and the monitor; a true value stops the solver.
 
     Examples
     --------
@@ -140,12 +139,10 @@ class Monitor:
 
     def bears_out(self, stopped: str) -> bool:
         """Whether the best solution is one for which an earlier monitor may have stopped like that, as it says."""
-        measures = {
-            "converged": self.certificate.relative_gap,
-            "stationary": self.certificate.stationarity,
-            **dict.fromkeys(("iterations", "rounding", "settled"), 0.0),  # these claim nothing
-        }
-        if not measures[stopped] <= self.tol:
+        claims = {"converged": self.certificate.relative_gap, "stationary": self.certificate.stationarity}
+        if stopped not in (*claims, "iterations", "rounding", "settled"):
+            raise ValueError(f"a solver does not stop by {stopped!r}")
+        if not claims.get(stopped, 0.0) <= self.tol:
             return False
         self.stopped = stopped
         return True
@@ -263,16 +260,9 @@ class Monitor:
         if converged:
             with contextlib.suppress(OutOfTime):
                 self._prefer_proof()
-        return Result(
-            *self.best,
-            certificate=self.certificate,
-            history=self.history,
-            n_iter=len(self.history),
-            converged=converged,
-            stopped=stopped,
-            intercept=self.intercept,
-            proof=self.proof,
-        )
+        (weights, alpha), n_iter = self.best, len(self.history)
+        ends = converged, stopped, self.intercept, self.proof
+        return Result(weights, alpha, self.certificate, self.history, n_iter, *ends)
 
     def _prefer_proof(self) -> None:
         """An alpha that proves the bound by itself is worth more than one that needs others for it."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,9 @@ class Run:
     """The context of one fit. The clock starts with the ``with`` block.
 
     When ``max_time`` seconds are up, those that a checkpoint tells of included, the best solutions so far are
-    returned; without it, a limit around the run ends it with OutOfTime. ``n_jobs`` are threads over problems, as in
-    scikit-learn. The callback gets each history row, the problem's index under ``"problem"``; a true value stops the
-    fit. ``keep_interrupted`` says whether Ctrl-C ends the fit with the best solutions so far; if not, it is raised
-    once solvers have stopped.
+    returned; without it, a limit around the run ends it with OutOfTime. ``n_jobs`` are threads over problems. The
+    callback gets each history row, the problem's index under ``"problem"``; a true value stops the fit. Ctrl-C ends
+    the fit with the best solutions so far if ``keep_interrupted``; if not, it is raised once solvers have stopped.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Run:
         iterations, beside one per kernel, may leave a gap as it is before a solver is stopped.
         """
         self._checkpoint = checkpoint
-        self._monitors = [Monitor(p, self.tol, on_record=self._watch(k)) for k, p in enumerate(problems)]
+        self._monitors = [Monitor(p, self.tol, on_record=partial(self._watch, k)) for k, p in enumerate(problems)]
         for monitor, problem in zip(self._monitors, problems):
             monitor.patience = None if patience is None else patience + problem.n_kernels
             monitor.resumable = checkpoint is not None
@@ -148,7 +148,10 @@ class Run:
             self.callback = None  # whoever asked to stop is not called again
             with grace():
                 results = [self._result(*pair) for pair in zip(self._monitors, problems)]
-        self._close_checkpoint(results)
+        if any(result.stopped in ("interrupted", "time", "callback") for result in results):
+            self._write_checkpoint()
+        elif checkpoint is not None:
+            checkpoint.remove()
         for k, result in enumerate(results):
             what = self.title, k, result.stopped, result.n_iter, result.certificate.relative_gap
             logger.info("%s, problem %d: %s after %d iterations, gap %.2g", *what)
@@ -211,23 +214,23 @@ class Run:
         if self.max_time is None and self._reason() == "time":
             check()  # the limit is somebody else's, and so is the decision what to do with half a solution
 
-    def _watch(self, k: int) -> Callable[[dict[str, Any], Monitor], bool]:
-        def on_record(row: dict[str, Any], monitor: Monitor) -> bool:
-            row["problem"] = k
-            logger.debug("%s, problem %d: objective %.9g, gap %.2g", self.title, k, row["objective"], row["gap"])
-            with self._lock:
-                if self._bar is not None:
-                    self._bar.set_postfix_str(f"objective {row['objective']:.5g}, {_progress_of(row)}")
-                if self._overdue():
-                    self._write_checkpoint()
-                if self.callback is not None and self.callback(row):
-                    self._asked_to_stop = True
-                    self._limit.end()
-            if late():
-                monitor.stopped = self._reason()
-            return late()
-
-        return on_record
+    def _watch(self, k: int, row: dict[str, Any], monitor: Monitor) -> bool:
+        """Tell everybody about an iteration of problem k; true to stop."""
+        row["problem"] = k
+        logger.debug("%s, problem %d: objective %.9g, gap %.2g", self.title, k, row["objective"], row["gap"])
+        with self._lock:
+            if self._bar is not None:
+                measure = "stationarity" if math.isnan(row["gap"]) and "stationarity" in row else "relative_gap"
+                name = measure.removeprefix("relative_")
+                self._bar.set_postfix_str(f"objective {row['objective']:.5g}, {name} {row[measure]:.1e}")
+            if self._overdue():
+                self._write_checkpoint()
+            if self.callback is not None and self.callback(row):
+                self._asked_to_stop = True
+                self._limit.end()
+        if late():
+            monitor.stopped = self._reason()
+        return late()
 
     def _interrupt(self) -> None:
         self._interrupted = True
@@ -252,12 +255,6 @@ class Run:
         with self._lock:
             if self._checkpoint is not None:
                 self._checkpoint.write(self._monitors, self._finished)
-
-    def _close_checkpoint(self, results: list[Result]) -> None:
-        if any(result.stopped in ("interrupted", "time", "callback") for result in results):
-            self._write_checkpoint()
-        elif self._checkpoint is not None:
-            self._checkpoint.remove()
 
     @contextlib.contextmanager
     def _progress_bar(self, total: int, unit: str, initial: int = 0) -> Iterator[None]:
@@ -319,10 +316,3 @@ def _meaning(result: Result) -> str:
     if not np.any(result.alpha) or gap >= 1.0:
         return "The model is untrained: it may be no better than a constant. "
     return "" if math.isnan(gap) else f"The optimum is at most {100 * gap:.2g} % below its objective. "
-
-
-def _progress_of(row: dict[str, Any]) -> str:
-    """The distance from convergence of a history row, for the progress bar."""
-    if math.isnan(row["gap"]) and "stationarity" in row:
-        return f"stationarity {row['stationarity']:.1e}"
-    return f"gap {row['relative_gap']:.1e}"

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from multikernel.gram import GramStack
 from multikernel.problems.fisher import FisherProblem, fisher_system
 from multikernel.problems.svrg_features import FisherFeatures, FisherMoments, FisherSums
-from multikernel.problems.weight_sets import LpBall, lp_norm
+from multikernel.problems.weight_sets import LpBall
 from multikernel.runtime.clock import map_threads, one_blas_thread
 from multikernel.runtime.monitor import Monitor
 from multikernel.solvers.common.newton import Start, evaluate, search_towards
-from multikernel.solvers.mkl.closed_form import closed_form
 from multikernel.solvers.svrg.primal import primal_newton
 
 Vector = NDArray[np.float64]
@@ -22,7 +21,6 @@ Score = Callable[[FisherProblem, NDArray, NDArray], float]
 
 NEARLY = 10.0  # gap, in units of tol, below which the curvature of the step before is good enough for one more
 LEAST_AGREEMENT = 1e-4  # with the labels, relative to the best kernel's: below, kernels start alike
-FEWEST_MIXTURES, NOTHING = 4, 1e7  # least mixed discriminants in the curvature; multiplications not worth saving
 
 
 def fisher_newton(problem: FisherProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
@@ -33,14 +31,13 @@ def fisher_newton(problem: FisherProblem, monitor: Monitor, start: Start = None,
     order, so steps converge quadratically; they are shortened until J falls. Of a start only the weights are used.
     """
     point = evaluate(problem, aligned_weights(problem) if start is None else start[0], None, 0.0)
-    random = np.random.default_rng(0)
     curvature = None
     for _ in range(max_iter):
         if monitor(point.weights, point.alpha):
             return
         # 1. the quadratic model; this near the goal the last curvature will do
         if curvature is None or monitor.certificate.relative_gap > NEARLY * monitor.tol:
-            curvature = problem.curvature(point.weights, mixtures(point.alpha, problem.n_kernels, random))
+            curvature = problem.curvature(point.weights, point.alpha)
         # 2. its minimum over the ball
         target = problem.weight_set.least_point(curvature, point.gradient, point.weights)
         # 3. as far towards it as J falls
@@ -75,21 +72,6 @@ def aligned_weights(problem: FisherProblem) -> Vector:
     return problem.weight_set.weights(equal * agreement ** (0.25 + 0.5 * share))
 
 
-def mixtures(alpha: NDArray, n_kernels: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """Columns whose quadratic forms add up like those of alpha's columns, shape (n, m).
-
-    All columns, unless their products with the kernels would cost more than a factorisation; then as many random sums
-    of them, ``alpha @ signs / √m``, as that pays for. The expectation of the forms is right, which is enough for a
-    model that only has to show the way.
-    """
-    n, c = alpha.shape
-    m = max(FEWEST_MIXTURES, n // (6 * n_kernels))
-    if c <= m or n_kernels * n**2 * c <= NOTHING:
-        return alpha
-    signs = random.choice([-1.0, 1.0], size=(c, m))
-    return alpha @ (signs / np.sqrt(m))
-
-
 def solve_fisher(
     problem: FisherProblem | FisherFeatures,
     monitor: Monitor,
@@ -102,17 +84,9 @@ def solve_fisher(
     if isinstance(problem, FisherFeatures):
         primal_newton(problem, monitor, None if start is None else problem.repaired(*start), max_iter=max_iter)
         return
-    begin = None if start is None else scaled_start(start[0], problem.weight_set, zeros=run is not closed_form)
-    run(problem, monitor, None if begin is None else (begin, problem.start()[1]), max_iter=max_iter)
-
-
-def scaled_start(weights: NDArray, ball: LpBall, *, zeros: bool) -> NDArray | None:
-    """Weights scaled to the boundary of the ball; None if they are of no use, such as zeros where none may be."""
-    if ball.is_box or not np.isfinite(weights).all() or not weights.max(initial=0.0) > 0.0:
-        return None
-    if not zeros and not weights.min() > 0.0:
-        return None
-    return weights / lp_norm(weights, ball.p)
+    usable = start is not None and not problem.weight_set.is_box and start[0].max(initial=0.0) > 0.0
+    begin = (problem.weight_set.snapped(start[0]), problem.start()[1]) if usable and start is not None else None
+    run(problem, monitor, begin, max_iter=max_iter)
 
 
 def solve_moments(

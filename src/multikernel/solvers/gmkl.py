@@ -63,7 +63,8 @@ def spectral_gradient(
             return
         # 1. direction; the SVM that it rests on may have to be solved again, more exactly
         direction = towards(problem, here.d, gradient, step, unit)
-        tol = wanted_tol(here, -float(gradient @ direction), finest)
+        decrease = -float(gradient @ direction) / max(abs(here.value), 1e-300)
+        tol = float(np.clip(SHARE_OF_DECREASE * decrease, finest, FIRST_TOL))
         if here.tol > 3.0 * tol:
             here = solved(problem, here.d, here.alpha, tol)
             gradient = problem.gradient(here.d, here.alpha)
@@ -81,7 +82,10 @@ def spectral_gradient(
             continue
         # 3. step length
         following = problem.gradient(found.d, found.alpha)
-        step = spectral_step(found.d - here.d, following - gradient, metric(here.d), step)
+        # where T curves down a multiple of the last step, lest a width leaps to infinity
+        change = found.d - here.d
+        curvature, length = float(change @ (following - gradient)), float(change @ (change / metric(here.d)))
+        step = min(length / curvature, 1e300) if curvature > 0.0 else GROWTH * step
         step = float(np.clip(step, SHORTEST * first, LONGEST * first))
         here, gradient = found, following
         recent.append(here.value)
@@ -107,17 +111,13 @@ def solve_gmkl(
 
 def at_best_scale(problem: GeneralizedProblem) -> ParameterPoint:
     """The problem's start times a power of four: its own scale may be far from that of the kernels and penalty."""
-    d, alpha = problem.start()
-    best = solved(problem, d, alpha, FIRST_TOL)
+    best = first = solved(problem, *problem.start(), FIRST_TOL)
     for factor in (SCALE, 1.0 / SCALE):
-        improved = False
-        for _ in range(SCALINGS):
+        for _ in range(SCALINGS if best is first else 0):
             there = solved(problem, problem.project(factor * best.d), best.alpha, FIRST_TOL)
             if not there.value < best.value or np.array_equal(there.d, best.d):
                 break
-            best, improved = there, True
-        if improved:
-            break
+            best = there
     return best
 
 
@@ -132,11 +132,6 @@ def solved(problem: GeneralizedProblem, d: Vector, warm: NDArray, tol: float) ->
     """The point at d."""
     value, alpha = problem.solve_inner(d, warm, tol)
     return ParameterPoint(d, alpha, value, tol)
-
-
-def wanted_tol(here: ParameterPoint, decrease: float, finest: float) -> float:
-    """Relative gap of SVMs that tells whether T decreased by about ``decrease``."""
-    return float(np.clip(SHARE_OF_DECREASE * decrease / max(abs(here.value), 1e-300), finest, FIRST_TOL))
 
 
 def search(
@@ -163,9 +158,3 @@ def metric(d: Vector) -> Vector:
     T curves like 1/d², so in these units it curves about the same in all parameters.
     """
     return np.clip(d / max(float(d.max(initial=0.0)), 1e-300), LEAST_SCALE, 1.0)
-
-
-def spectral_step(change: Vector, turn: Vector, scale: Vector, last: float) -> float:
-    """``s·(s / scale) / s·y``; where T curves down a multiple of the last step, lest a width leaps to infinity."""
-    curvature = float(change @ turn)
-    return min(float(change @ (change / scale)) / curvature, 1e300) if curvature > 0.0 else GROWTH * last

@@ -12,7 +12,6 @@ Vector = NDArray[np.float64]
 
 LONGER, SHORTER, MOST_FAILURES = 1.6, 0.4, 30  # factors of a step after success and failure; failures in a row
 LEAST_SHARE = 1e-3  # of a kernel at the start, relative to an equal one: a share of zero would stay zero
-MOST_MIRROR_STEPS, FAR = 10, 0.5  # mirror steps to begin with, and the relative gap above which they are made
 
 
 def mirror_descent(problem: VSKLProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
@@ -40,28 +39,20 @@ def mirror_descent(problem: VSKLProblem, monitor: Monitor, start: Start = None, 
             return
         if tol.value > 3.0 * tol.follow():
             point = problem.evaluate(point.shares, point.balance, point.alpha, tol.value)
-        point, step, good = mirror_move(problem, point, step, tol.value)
-        failures = 0 if good else failures + 1
+        # 1. gradient; the first step changes shares by a factor of e at most
+        gradient = problem.gradient(point)
+        step = step or 1.0 / max(float(np.abs(gradient).max()), 1e-300)
+        # 2. the minimum of the model, and J there
+        shares, model = mirror_step(problem, point, gradient, step)
+        goal = model + tol.value * abs(model)
+        trial = problem.evaluate(shares, point.balance, point.alpha, tol.value, enough=goal)
+        # 3. accept what is below the model, up to what the inner problems are solved to
+        if trial.value <= goal:
+            point, step, failures = trial, LONGER * step, 0
+        else:
+            step, failures = SHORTER * step, failures + 1
         if failures > MOST_FAILURES and not tol.tighten():
             return
-
-
-def mirror_move(problem: VSKLProblem, point: GroupPoint, step: float, tol: float) -> tuple[GroupPoint, float, bool]:
-    """Try a step; returns the point to go on from, the length to try next, and whether the step was good.
-
-    With ``step = 0`` the length is such that shares change by a factor of e at most.
-    """
-    # 1. gradient
-    gradient = problem.gradient(point)
-    step = step or 1.0 / max(float(np.abs(gradient).max()), 1e-300)
-    # 2. the minimum of the model, and J there
-    shares, model = mirror_step(problem, point, gradient, step)
-    goal = model + tol * abs(model)
-    trial = problem.evaluate(shares, point.balance, point.alpha, tol, enough=goal)
-    # 3. accept what is below the model, up to what the inner problems are solved to
-    if trial.value <= goal:
-        return trial, LONGER * step, True
-    return point, SHORTER * step, False
 
 
 def mirror_step(problem: VSKLProblem, point: GroupPoint, gradient: Vector, step: float) -> tuple[Vector, float]:
@@ -82,24 +73,19 @@ def group_newton(problem: VSKLProblem, monitor: Monitor, start: Start = None, *,
     ``−½ q`` and whose second derivatives are known while the set of free support vectors stays [CR08, sect. 4].
     With A, B, C the second derivatives of ``S(λ / γ)`` in λλ, λγ and γγ, those of J are ``A − B C⁺ B'``, C⁺ the
     inverse of C among changes of γ that sum to zero; the new γ is predicted along with the new λ. Where mirror
-    descent creeps, a few such steps reach rounding; a few mirror steps lead to where they work.
+    descent creeps, a few such steps reach rounding.
     """
     weights, alpha = problem.start() if start is None else start
-    tol, groups, length = InnerTolerance(monitor), problem.groups, 0.0
+    tol, groups = InnerTolerance(monitor), problem.groups
     point = problem.evaluate(*problem.split(weights), alpha, tol.value)
-    for iteration in range(max_iter):
+    for _ in range(max_iter):
         if monitor(*problem.solution(point)):
             return
         if tol.value > 20.0 * tol.follow():
             point = problem.evaluate(point.shares, point.balance, point.alpha, tol.value)
-        # 0. far from the optimum a quadratic model is poor, and steps that need none gain more
-        if iteration < MOST_MIRROR_STEPS and monitor.certificate.relative_gap > FAR:
-            point, length, _ = mirror_move(problem, point, length, tol.value)
-            continue
         # 1. the quadratic model on kernels in use or about to be; a group's multiplier is its level
-        gradient = problem.gradient(point)
-        level = groups.spread(groups.sum(point.shares * gradient))
-        chosen = with_entering(point.shares > 0.0, gradient - level)
+        gradient, used = problem.gradient(point), point.shares > 0.0
+        chosen = with_entering(used, gradient - groups.spread(groups.sum(point.shares * gradient)))
         model, response = second_derivatives(problem, point, chosen)
         # 2. its minimum: shares, and the balance that goes with them
         target = np.zeros_like(point.shares)

@@ -44,6 +44,8 @@ class SVM:
     shrinks = True  # whether multiples of a feasible alpha, by 0 to 1, are feasible
     is_c_svm = False  # whether it is one C-SVM
 
+    problem: Any  # the quadratic program in alpha, a cached BoxProblem
+
     @property
     def n_samples(self) -> int:
         """Number of samples, used or not."""
@@ -53,11 +55,6 @@ class SVM:
     def svms(self) -> tuple[Self, ...]:
         """The SVMs there are: one."""
         return (self,)
-
-    @cached_property
-    def problem(self) -> BoxProblem:
-        """The quadratic program in alpha."""
-        raise NotImplementedError
 
     def resolution(self, largest: float) -> float:
         """Gap that is none, as an optimum can be zero; ``largest`` is the largest entry of the kernel's diagonal."""
@@ -91,9 +88,8 @@ class SVM:
     def certificate(self, scores: Vector, alpha: Vector, error: Vector | None = None) -> Certificate:
         """Primal value with the best bias, and dual value, at a feasible ``alpha`` with ``scores = K @ alpha``.
 
-        Where the scores of a C-SVM separate the classes, w scaled to a margin of one is a second primal point, and
-        the better of the two counts: for a very large C the first is spoilt by rounding. With ``error``, a bound on
-        what scores are off by, both values hold whatever the rounding.
+        Where scores separate the classes, w scaled to a margin of one is a second primal point: for a very large C
+        rounding spoils the first. With ``error``, a bound on what scores are off by, both values hold for certain.
         """
         squared_norm, lost = max(float(alpha @ scores), 0.0), 0.0
         if error is not None:
@@ -142,7 +138,7 @@ class SVM:
         return self._unit_of_sum * float(p @ np.abs(alpha)) + self.shortfall(alpha) * float(p.max())
 
     def repair(self, alpha: ArrayLike) -> Vector:
-        """A feasible point near ``alpha``: entries are clipped, then the free ones take up what sums lack."""
+        """A feasible point near ``alpha``."""
         return self.problem.feasible(self._checked(alpha, "alpha"))
 
     def violation(self, alpha: ArrayLike) -> float:
@@ -169,9 +165,8 @@ class SVM:
         """Solve the dual on the kernel ``K`` (n, n) to a relative gap ``tol``; its value, and a feasible alpha (n,).
 
         ``warm`` is any alpha to start from, ``max_iter`` the largest number of bursts (a few working sets each).
-        ``monitor`` is called with alpha after each burst, and stops it by True; a run started from that alpha goes on
-        as this one would have. ``working_size`` is the largest working set: by default all variables for an array,
-        2,000 for an operator. Callers that judge the result themselves need no warning.
+        ``monitor`` is called with alpha after each burst, and stops it by True; a run from there goes on as this one
+        would. ``working_size`` is the largest working set: all variables for an array, 2,000 for an operator.
         """
         if not 0.0 < tol < np.inf:
             raise ValueError(f"tol = {tol!r} must be a positive, finite number: the relative duality gap to reach.")
@@ -210,7 +205,15 @@ class SVM:
         if not np.isfinite(gap) or (gap > tol and dense is not None and not np.isfinite(dense.K).all()):
             raise ValueError("The kernel has entries that are not finite, or too large to add up. Clean or scale it.")
         if warn and gap > tol and not any(stopped):
-            self._warn(gap, tol, len(stopped), max_iter)
+            advice = "Rounding stops it there: raise tol, use a float64 kernel, or scale the kernel."
+            if len(stopped) >= max_iter:
+                advice = f"Raise max_iter (now {max_iter}), or tol, or lower C."
+            warnings.warn(
+                f"{type(self).__name__} stopped at a relative duality gap of {gap:.1e} after {len(stopped)} bursts; "
+                f"tol is {tol:.1e}. {advice}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self.linear(alpha) - 0.5 * float(alpha @ scores), alpha
 
     def _decomposition(self, operator: KernelOperator, tol: float, size: int, entry_error: float) -> Decomposition:
@@ -221,18 +224,6 @@ class SVM:
             return 0.0 if certificate.gap <= resolution else certificate.relative_gap
 
         return Decomposition(operator, self.problem, relative_gap, tol, size, entry_error)
-
-    def _warn(self, gap: float, tol: float, bursts: int, max_iter: int) -> None:
-        if bursts >= max_iter:
-            advice = f"Raise max_iter (now {max_iter}), or tol, or lower C."
-        else:
-            advice = "Rounding stops it there: raise tol, use a float64 kernel, or scale the kernel."
-        warnings.warn(
-            f"{type(self).__name__} stopped at a relative duality gap of {gap:.1e} after {bursts} bursts; "
-            f"tol is {tol:.1e}. {advice}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
     def _checked(self, alpha: ArrayLike, name: str) -> Vector:
         alpha = np.asarray(alpha, dtype=np.float64)
@@ -248,20 +239,9 @@ class CSVM(SVM):
 
         maximise  signs'α − ½ α'Kα   subject to   0 ≤ signs_i α_i ≤ C_i,   Σ α_i = 0 (with bias)
 
-    Its primal is ½‖w‖² + Σ C_i max(0, 1 − signs_i (w·φ(x_i) + bias)), with w = Σ α_i φ(x_i).
-
-    Parameters
-    ----------
-    signs : array-like of shape (n,)
-        −1 or +1; 0 for a sample that is not used.
-    C : float
-        Price of an error.
-    sample_weight : array-like of shape (n,), optional
-        C_i = C · sample_weight_i · class weight. Zero takes the sample out.
-    class_weight : mapping from −1 and +1 to float, or "balanced", optional
-        Factor of each class; "balanced" makes both classes weigh the same.
-    bias : bool
-        Whether the decision function has a constant term.
+    Its primal is ½‖w‖² + Σ C_i max(0, 1 − signs_i (w·φ(x_i) + bias)), with w = Σ α_i φ(x_i). Signs (n,) are −1 or
+    +1, 0 for a sample that is not used; C_i = C · sample weight (n,) · class weight. ``class_weight`` maps −1 and +1
+    to factors, or is "balanced", which makes both classes weigh the same.
     """
 
     is_c_svm = True
@@ -315,17 +295,8 @@ class NuSVM(SVM):
         maximise  −½ α'Kα   subject to   0 ≤ signs_i α_i ≤ weight_i / n,   Σ α_i = 0,   Σ |α_i| ≥ ν
 
     The last constraint holds with equality at a solution, so each class sums to ν/2. The primal is
-    ½‖w‖² − νρ + Σ (weight_i / n) max(0, ρ − signs_i (w·φ(x_i) + bias)).
-
-    Parameters
-    ----------
-    signs : array-like of shape (n,)
-        −1 or +1; 0 for a sample that is not used.
-    nu : float
-        Bound on the share of margin errors, and on the share of support vectors; at most twice the weight
-        of the smaller class.
-    sample_weight, class_weight
-        As for :class:`CSVM`.
+    ½‖w‖² − νρ + Σ (weight_i / n) max(0, ρ − signs_i (w·φ(x_i) + bias)). ν bounds the shares of margin errors, from
+    above, and of support vectors, from below; it is at most twice the weight of the smaller class.
     """
 
     shrinks = False
@@ -365,27 +336,25 @@ class NuSVM(SVM):
             alpha[group] = fill_sum(problem.lo[group], problem.hi[group], total)
         return alpha
 
-    def _margins(self, scores: Vector) -> tuple[float, float]:
-        """ρ − bias and ρ + bias: each class has a best one of its own."""
-        positive, negative = self.signs > 0, self.signs < 0
-        return (
-            weighted_quantile(scores[positive], self.upper[positive], 0.5 * self.nu),
-            weighted_quantile(-scores[negative], self.upper[negative], 0.5 * self.nu),
+    def _margin_and_bias(self, scores: Vector) -> tuple[float, float]:
+        """The best ρ and bias: each class has a best ρ ∓ bias of its own."""
+        above, below = (
+            weighted_quantile(sign * scores[self.signs == sign], self.upper[self.signs == sign], 0.5 * self.nu)
+            for sign in (1.0, -1.0)
         )
+        return 0.5 * (above + below), 0.5 * (below - above)
 
     def margin(self, scores: Vector) -> float:
         """The best ρ for these scores."""
-        above, below = self._margins(scores)
-        return 0.5 * (above + below)
+        return self._margin_and_bias(scores)[0]
 
     def intercept(self, scores: Vector) -> float:
         """The best bias for these scores."""
-        above, below = self._margins(scores)
-        return 0.5 * (below - above)
+        return self._margin_and_bias(scores)[1]
 
     def losses(self, scores: Vector, error: Vector | None = None) -> float:
         """``Σ upper_i max(0, ρ − signs_i (scores_i + bias)) − νρ``, best ρ and bias, and what it may be off by."""
-        margin, bias = self.margin(scores), self.intercept(scores)
+        margin, bias = self._margin_and_bias(scores)
         lost = 0.0 if error is None else 8 * UNIT * self.nu * abs(margin)
         return self._losses(scores, margin, bias, error) - self.nu * margin + lost
 

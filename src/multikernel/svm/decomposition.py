@@ -35,10 +35,10 @@ PATIENCE = 5  # bursts without progress after which to stop
 DISPROVED = 2  # bursts that reach the tolerance by scores they updated, but not by fresh ones: the rest is rounding
 CRAWLING = ((10, 0.99), (30, 0.5))  # bursts, and the share of the gap they must not leave: more would not help
 FASTEST = 0.003  # most that one working set may reduce the violation: more precision is lost with the next set
-LITTLE = 100.0  # gap, in units of the tolerance, up to which SMO is tried before a Newton step
 # Bounds this many times beyond the largest variable are lost in any sum with it. The interior-point method, which
 # starts in the middle of the box, would take most of its steps to come back from there: it gets nearer ones.
 FAR_BOUND, NEARER_BOUND = 1e20, 1e6
+LITTLE = 100.0  # gap, in units of the tolerance, up to which SMO is tried before a Newton step
 SMALL = 1500  # variables up to which the interior-point method takes all of them
 MOST_FREE = 3000  # free variables for which a Newton step is tried: beyond, factorising costs more than SMO needs
 SMO_SHARE = 0.5  # time that SMO gets per Newton step, in Newton steps
@@ -112,13 +112,11 @@ class Decomposition:
             b, scores, gap = moved, moved_scores, moved_gap
             if monitor(b) or not gap > self.tol:
                 break
-            if disproved >= DISPROVED or (crawls and self._is_drowned(scores, b)):
+            # where rounding of the kernel can change the objective by all that it is, bursts chase noise
+            noise = self.entry_error * float(np.abs(b).sum()) ** 2
+            if disproved >= DISPROVED or (crawls and noise > abs(self.value(scores, b))):
                 break
         return b, scores, gap
-
-    def _is_drowned(self, scores: Vector, b: Vector) -> bool:
-        """Whether rounding of the kernel can change the objective by all that it is: bursts then chase noise."""
-        return self.entry_error * float(np.abs(b).sum()) ** 2 > abs(self.value(scores, b))
 
     def _verified(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """The point with scores that are K @ b: computed again if a sample of rows shows that they have drifted."""
@@ -132,7 +130,7 @@ class Decomposition:
         return b, scores, self.relative_gap(scores, b)
 
     def value(self, scores: Vector, b: Vector) -> float:
-        """Dual objective: minus that of (QP)."""
+        """Minus the objective of (QP)."""
         return self.problem.linear(b) - 0.5 * float(b @ scores)
 
     def burst(self, b: Vector, scores: Vector, gap: float) -> Reached:
@@ -161,7 +159,9 @@ class Decomposition:
                 # many variables still move: find out roughly which will be where
                 work.smo(0.1 * worst, len(b))
             else:
-                work.solve(self._target(worst, gap), 10, smo_first=gap <= LITTLE * self.tol)
+                # what makes the gap small enough, but not all at once
+                target = worst * min(max(0.3 * self.tol / gap, FASTEST), 0.1)
+                work.solve(target, 10, smo_first=gap <= LITTLE * self.tol)
         finally:  # what was reached counts even if time is up
             change[index] = work.b - b[index]
             b[index] = work.b
@@ -177,10 +177,6 @@ class Decomposition:
         sample = np.unique(np.linspace(0, n - 1, min(n, self.working_size, 400)).astype(np.intp))
         return low_rank_factor(self.operator.submatrix(sample, sample).astype(np.float64)) is not None
 
-    def _target(self, worst: float, gap: float) -> float:
-        """KKT violation to reach on a working set: what makes the gap small enough, but not all at once."""
-        return worst * min(max(0.3 * self.tol / gap, FASTEST), 0.1)
-
     def _interior_round(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """The interior-point method on one working set; what came in if that is not better."""
         problem = self.problem
@@ -192,26 +188,21 @@ class Decomposition:
         if len(index) < 2:
             return best
         for candidate in self._interior_points(index, b, scores):
-            moved = b.copy()
-            moved[index] = candidate
-            moved = problem.feasible(moved)
-            moved_scores = scores + self.operator.matvec(moved - b)
-            best = self._better(best, (moved, moved_scores, self.relative_gap(moved_scores, moved)))
-        return self._better(best, self._cleaned(index, *best))
-
-    def _better(self, best: Reached, other: Reached) -> Reached:
-        """The second if it is no worse or good enough."""
-        return other if other[2] <= max(best[2], 0.5 * self.tol) else best
-
-    def _cleaned(self, index: NDArray[np.intp], b: Vector, scores: Vector, gap: float) -> Reached:
-        """SMO takes the variables that are nearly at a bound there: an interior point has no exact zeros."""
-        work = WorkingSet(self.operator, self.problem, index, scores - self.problem.p, b)
+            best = self._better(best, index, candidate)
+        # an interior point has no exact zeros: SMO takes the variables that are nearly at a bound there
+        work = WorkingSet(self.operator, problem, index, best[1] - problem.p, best[0])
         work.smo(0.0, 4 * len(index))
         work.solve(0.0, 2)
-        change = np.zeros(len(b))
-        change[index] = work.b - b[index]
-        scores = scores + self.operator.matvec(change)
-        return self._made_feasible(b + change, scores, self.relative_gap(scores, b + change))
+        return self._better(best, index, work.b)
+
+    def _better(self, best: Reached, index: Indices, values: Vector) -> Reached:
+        """The point with other values of some variables, if that is no worse or good enough."""
+        moved = best[0].copy()
+        moved[index] = values
+        moved = self.problem.feasible(moved)
+        scores = best[1] + self.operator.matvec(moved - best[0])
+        gap = self.relative_gap(scores, moved)
+        return (moved, scores, gap) if gap <= max(best[2], 0.5 * self.tol) else best
 
     def _made_feasible(self, b: Vector, scores: Vector, gap: float) -> Reached:
         """``b`` made exactly feasible; scores and gap follow if that moved it by more than rounding."""
@@ -273,16 +264,14 @@ class WorkingSet:
 
         m, box = len(self.b), self.box
         common = self.source, self.index, self.K, self.ready, self.diagonal, self.tau, box.lo, box.hi
-        at_once = max(1, ENTRIES_AT_ONCE // max(m, 1))
+        at_once, state = max(1, ENTRIES_AT_ONCE // max(m, 1)), (self.b, self.g, *np.empty((3, m)))
         while True:
             check()
             most = min(max_iter, at_once)
             if self.n_groups:
-                violation, steps = pair_smo(
-                    *common, box.kink, self.split, self.b, self.g, *np.empty((2, m)), eps, most
-                )
+                violation, steps = pair_smo(*common, box.kink, self.split, *state[:4], eps, most)
             else:
-                violation, steps = single_smo(*common, self.b, self.g, *np.empty((3, m)), eps, most)
+                violation, steps = single_smo(*common, *state, eps, most)
             max_iter -= steps
             if steps < most or not max_iter:
                 return violation
@@ -349,9 +338,8 @@ class BoundedNewton:
     """Minimise ½ d'Ad + g'd over  lo ≤ b + d ≤ hi,  the sums of d over ``n_groups`` groups zero.
 
     The second group starts at ``split``. A is factored once, with the smallest ridge that it needs. Variables that
-    leave the box are then held at the bound they crossed, and those held against their multiplier are let go, until
-    nothing changes (a primal-dual active-set method): each held variable costs two triangular solves, not a
-    factorisation.
+    leave the box are held at the bound they crossed, and those held against their multiplier are let go, until
+    nothing changes (a primal-dual active-set method): each held variable costs two triangular solves.
     """
 
     def __init__(self, A: NDArray, g: Vector, b: Vector, lo: Vector, hi: Vector, split: int, n_groups: int):
@@ -362,12 +350,9 @@ class BoundedNewton:
         self.sums = np.zeros((len(b), len(self.parts)))
         for k, part in enumerate(self.parts):
             self.sums[part, k] = 1.0
-        solved = self._solve(np.column_stack([-g, self.sums]))
+        solved = dpotrs(self.factor, np.column_stack([-g, self.sums]), lower=1)[0]
         self.plain, self.spread = solved[:, 0], solved[:, 1:]
         self.columns: dict[int, Vector] = {}
-
-    def _solve(self, right: NDArray) -> NDArray:
-        return dpotrs(self.factor, right, lower=1)[0]
 
     def _columns(self, held: Indices) -> NDArray:
         """Columns of the inverse of A, remembered."""
@@ -375,7 +360,7 @@ class BoundedNewton:
         if new:
             units = np.zeros((len(self.b), len(new)))
             units[new, np.arange(len(new))] = 1.0
-            self.columns.update(zip(new, self._solve(units).T))
+            self.columns.update(zip(new, dpotrs(self.factor, units, lower=1)[0].T))
         return np.array([self.columns[k] for k in held.tolist()]).reshape(len(held), len(self.b)).T
 
     def direction(self, held: Indices, ends: Vector) -> tuple[Vector, Vector]:
@@ -394,7 +379,8 @@ class BoundedNewton:
         held, at_top = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=bool)
         first = None
         for _ in range(MOST_CHANGES):
-            d, multipliers = self.direction(held, np.where(at_top, above[held], below[held]))
+            ends = np.where(at_top, above[held], below[held])
+            d, multipliers = self.direction(held, ends)
             if not np.isfinite(d).all():
                 return self.b, False
             first = d if first is None else first
@@ -404,14 +390,16 @@ class BoundedNewton:
             outside[held] = False
             crossed = np.flatnonzero(outside)
             if right.all() and not len(crossed):
-                d[held] = np.where(at_top, above[held], below[held])
+                d[held] = ends
                 return self._best_end([self._fitted(d)]), True
             at_top = np.concatenate([at_top[right], d[crossed] > above[crossed]])
             held = np.concatenate([held[right], crossed])
             if len(held) > MOST_HELD * len(self.b):
                 break
         assert first is not None
-        blocked = self._step_to_first_bound(first)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(first > 0.0, above / first, below / first)
+        blocked = float(min(room[first != 0.0].min(initial=np.inf), 1.0))  # the step to the first bound
         return self._best_end([self._fitted(blocked * first), self._fitted(first), self._fitted(d)]), False
 
     def _fitted(self, d: Vector) -> Vector:
@@ -420,11 +408,6 @@ class BoundedNewton:
         for part in self.parts:
             target[part] = project_to_sum(target[part], self.lo[part], self.hi[part], float(self.b[part].sum()))
         return target
-
-    def _step_to_first_bound(self, d: Vector) -> float:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(d > 0.0, (self.hi - self.b) / d, (self.lo - self.b) / d)
-        return float(min(room[d != 0.0].min(initial=np.inf), 1.0))
 
     def _best_end(self, ends: list[Vector]) -> Vector:
         """Where the objective is least on the segments from b to the ends; b where none descends."""

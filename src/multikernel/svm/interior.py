@@ -130,10 +130,6 @@ class _Path:
         self.complementarity = float(self.below @ at.below + self.above @ at.above)
         return self.complementarity / max(abs(float(self.p @ at.b - 0.5 * at.b @ product)), 1e-300)
 
-    def factor(self) -> None:
-        self.kernel.factor(self.at.below / self.below + self.at.above / self.above)
-        self.spread = self.kernel.solve(self.groups) if self.groups.shape[1] else self.groups
-
     def direction(self, push_below: Vector, push_above: Vector) -> _Iterate:
         """Newton step that changes room * multiplier by the two pushes, to first order."""
         right = -self.residual + push_below / self.below - push_above / self.above
@@ -145,17 +141,13 @@ class _Path:
 
     def longest(self, step: _Iterate) -> float:
         """Longest step, up to one, that keeps rooms and multipliers positive."""
-        pairs = (
-            (self.below, step.b),
-            (self.above, -step.b),
-            (self.at.below, step.below),
-            (self.at.above, step.above),
-        )
+        pairs = (self.below, step.b), (self.above, -step.b), (self.at.below, step.below), (self.at.above, step.above)
         return min(1.0, *(float((room[d < 0] / -d[d < 0]).min(initial=np.inf)) for room, d in pairs))
 
     def step(self) -> _Iterate:
         """Mehrotra's step: where a plain Newton step would lead decides how much to centre and to correct."""
-        self.factor()
+        self.kernel.factor(self.at.below / self.below + self.at.above / self.above)
+        self.spread = self.kernel.solve(self.groups) if self.groups.shape[1] else self.groups
         at, mean = self.at, self.complementarity / (2 * len(self.p))
         plain = self.direction(-self.below * at.below, -self.above * at.above)
         t = self.longest(plain)

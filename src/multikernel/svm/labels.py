@@ -41,18 +41,13 @@ class LabelSVMs:
         self, K: NDArray | KernelOperator, warm: ArrayLike | None = None, **options: Any
     ) -> tuple[Vector, NDArray[np.float64]]:
         """Values, shape (T,), and alpha, shape (n, T), of every label's dual; options as for ``CSVM.solve``."""
-        start = None if warm is None else self._checked(warm)
+        starts = [None] * self.n_labels if warm is None else self._checked(warm).T
         self.n_solved += self.n_labels
         # the labels take the cores; within a label one thread is enough
         operator = DenseOperator(K, threads=False) if isinstance(K, np.ndarray) else K
-
-        def solve_label(t: int) -> tuple[float, Vector]:
-            begin = None if start is None else start[:, t]
-            return self.svms[t].solve(operator, begin, **options)
-
         with one_blas_thread():
             try:
-                solved = map_threads(solve_label, [(t,) for t in range(self.n_labels)])
+                solved = map_threads(lambda svm, a: svm.solve(operator, a, **options), zip(self.svms, starts))
             except OutOfTime as end:
                 end.reached = None  # one label's alpha is no solution
                 raise
@@ -97,7 +92,7 @@ class LabelSVMs:
         return sum(self._each("linear_error", alpha))
 
     def shortfall(self, alpha: NDArray) -> float:
-        """By how much the sums of the labels' alphas are wrong, all together."""
+        """By how much the labels' sums are wrong, all together."""
         return sum(self._each("shortfall", alpha))
 
     def certificate(self, scores: NDArray, alpha: NDArray, error: NDArray | None = None) -> Certificate:

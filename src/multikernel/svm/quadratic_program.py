@@ -38,15 +38,12 @@ class KernelOperator(Protocol):
 
     def diagonal(self) -> Vector:
         """Diagonal, shape (n,)."""
-        ...
 
     def submatrix(self, rows: Indices, columns: Indices) -> NDArray:
         """Block K[rows][:, columns]."""
-        ...
 
     def matvec(self, alpha: Vector) -> Vector:
         """K @ alpha, in double precision; entries of alpha that are zero should cost nothing."""
-        ...
 
 
 class DenseOperator:
@@ -62,11 +59,9 @@ class DenseOperator:
         self.shape = self.K.shape
 
     def diagonal(self) -> Vector:
-        """Diagonal as float64, shape (n,)."""
         return self._diagonal
 
     def submatrix(self, rows: Indices, columns: Indices) -> NDArray:
-        """Contiguous copy of K[rows][:, columns]."""
         from multikernel.compiled.smo import gather
 
         out = np.empty((len(rows), len(columns)), dtype=self.K.dtype)
@@ -74,7 +69,6 @@ class DenseOperator:
         return out
 
     def matvec(self, alpha: Vector) -> Vector:
-        """K @ alpha from the rows of K where alpha is not zero."""
         from multikernel.compiled.smo import weighted_rows
 
         rows = np.flatnonzero(alpha)
@@ -95,11 +89,10 @@ class DenseOperator:
         return bool(distances.max() < NEARLY_CONSTANT * self._diagonal.max())
 
     def centred(self) -> DenseOperator:
-        """The kernel centred in feature space.
+        """The kernel centred in feature space, which changes nothing but the bias where coefficients sum to zero.
 
-        Where coefficients sum to zero, adding a function of the row and one of the column to the kernel changes the
-        scores by a constant, which the bias takes up, and nothing else. Far from the origin (unscaled measurements,
-        very wide kernels) differences between samples drown in rounding; about their mean they do not.
+        Far from the origin (unscaled measurements, very wide kernels) differences between samples drown in rounding;
+        about their mean they do not.
         """
         means = self.K.mean(axis=1, dtype=np.float64)
         centred = self.K - means[:, None]
@@ -116,8 +109,10 @@ def as_operator(K: NDArray | KernelOperator) -> KernelOperator:
 
 def kernel_times(kernel: NDArray | KernelOperator, alpha: NDArray) -> NDArray[np.float64]:
     """``kernel @ alpha`` in double precision, for alpha of shape (n,) or (n, T)."""
-    if isinstance(kernel, CombinedKernel) or (isinstance(kernel, np.ndarray) and kernel.dtype == np.float64):
-        return kernel.matvec(alpha) if isinstance(kernel, CombinedKernel) else kernel @ alpha
+    if isinstance(kernel, CombinedKernel):
+        return kernel.matvec(alpha)
+    if isinstance(kernel, np.ndarray) and kernel.dtype == np.float64:
+        return kernel @ alpha
     if isinstance(kernel, np.ndarray):
         out = np.empty(alpha.shape)
         size = max(1, BLOCK_BYTES // (8 * len(alpha)))
@@ -266,10 +261,9 @@ def project_to_sum(b: Vector, lo: Vector, hi: Vector, total: float) -> Vector:
 
 
 def with_sum(b: Vector, lo: Vector, hi: Vector, total: float) -> Vector:
-    """Make the entries sum to ``total``, moving those strictly inside the box first.
+    """Make the entries sum to ``total``, moving those strictly inside the box first: a warm start keeps its support.
 
-    Entries at a bound stay there unless the others cannot take the whole difference, so that a warm start
-    keeps its support. What rounding leaves goes to the entry with most room on both sides.
+    What rounding leaves goes to the entry with most room on both sides.
     """
     b = np.clip(b, lo, hi)
     for movable in ((b > lo) & (b < hi) & (b != 0.0), b != 0.0, np.ones(len(b), dtype=bool)):

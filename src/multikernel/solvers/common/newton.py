@@ -80,7 +80,7 @@ def start_from_sample(
     """Weights of the problem on an eighth of the samples, at least 500, to a gap of 1 %; a feasible alpha for all.
 
     An iteration there costs a sixty-fourth of one on all samples, of which it saves about half. C is scaled so that
-    the loss keeps its share in the objective. The sample is drawn in the same way every time.
+    the loss keeps its share in the objective.
     """
     weights, alpha = problem.start()
     # problems that are more than this one have weights, or a memory, of their own
@@ -100,11 +100,11 @@ def start_from_sample(
 def newton(problem: Any, monitor: Monitor, start: Start = None, *, max_iter: int = 200) -> None:
     """Minimise a quadratic model of J over the set of weights, again and again [CR08, sect. 4].
 
-    The problem, min-max or like it, has the curvature of J, at the cost of a factorisation, and the set of
-    weights the least point of a model: a step that converges quadratically. Steps are shortened until J falls. For
-    p = 1 and the capped simplex the planes that touch J at the points visited improve the bound, and take over every
-    other iteration where J has kinks (kernels of low rank). Without a start, if samples are many, it begins at the
-    weights of a part of them; ``max_iter`` is the largest number of points judged, at least two.
+    The problem, min-max or like it, has the curvature of J, at the cost of a factorisation, and the set of weights
+    the least point of a model: a step that converges quadratically. Steps are shortened until J falls. For p = 1 and
+    the capped simplex the planes that touch J at the points visited improve the bound, and take over every other
+    iteration where J has kinks (kernels of low rank). Without a start it begins at the weights of a sample, if
+    samples are many; ``max_iter`` is the largest number of points judged, at least two.
     """
     weights, alpha = start_from_sample(problem, monitor, newton) if start is None else start
     tol = InnerTolerance(monitor)
@@ -198,8 +198,15 @@ def _target(problem: Any, point: WeightPoint, known: Certificate, ridge: float) 
     are huge, hold nowhere but at the point itself, and a model with them promises next to nothing. A larger ridge
     looks at J from further off; the line search sees to the rest.
     """
-    allowed, gradient = problem.weight_set, point.gradient
-    chosen = np.arange(len(gradient)) if allowed.total is None else _promising(point.weights, gradient)
+    allowed, gradient, chosen = problem.weight_set, point.gradient, np.arange(len(point.weights))
+    if allowed.total is not None:
+        used = point.weights > 0.0
+        between = used & (point.weights < 1.0)
+        # the multiplier of the sum at a stationary point; all weights at a bound leave an interval, of which the end
+        level = float(gradient[used].max())
+        if between.any():
+            level = float(gradient[between] @ point.weights[between]) / float(point.weights[between].sum())
+        chosen = with_entering(used, gradient - level)
     weights, slopes = point.weights[chosen], gradient[chosen]
     ridge = max(ridge / RIDGE_FACTOR, LEAST_RIDGE)
     while True:
@@ -213,18 +220,6 @@ def _target(problem: Any, point: WeightPoint, known: Certificate, ridge: float) 
     target = np.zeros_like(point.weights)
     target[chosen] = best
     return target, ridge
-
-
-def _promising(weights: Vector, gradient: Vector) -> NDArray[np.intp]:
-    """Kernels with a weight, and those without that would gain most."""
-    used = weights > 0.0
-    between = used & (weights < 1.0)
-    # the multiplier of the sum at a stationary point; all weights at a bound leave an interval, of which the end
-    if between.any():
-        level = float(gradient[between] @ weights[between]) / float(weights[between].sum())
-    else:
-        level = float(gradient[used].max())
-    return with_entering(used, gradient - level)
 
 
 def with_entering(used: NDArray[np.bool_], excess: Vector) -> NDArray[np.intp]:

@@ -73,10 +73,7 @@ class Branch:
 
 
 class Cuts:
-    """The latest cuts: each bounds J at all choices of kernels.
-
-    ``t`` kernels are in a choice; multiples of an alpha count if it ``shrinks``.
-    """
+    """The latest cuts: each bounds J at all choices of t kernels; multiples of an alpha count if it ``shrinks``."""
 
     def __init__(self, n_kernels: int, t: int, shrinks: bool):
         self.t, self.shrinks, self.n_added = t, shrinks, 0
@@ -131,12 +128,7 @@ class Branching:
 
     def round(self) -> bool:
         """Split branches, those with the least bounds first; True if none is left, or if it is time to stop."""
-        for _ in range(ROUND):
-            if self.is_done:
-                return True
-            if self._split(heapq.heappop(self.open)[2]):
-                return True
-        return False
+        return any(self.is_done or self._split(heapq.heappop(self.open)[2]) for _ in range(ROUND))
 
     def _split(self, branch: Branch) -> bool:
         """Decide on one more kernel; True if it is time to stop."""
@@ -183,14 +175,12 @@ class Branching:
         if branch.bound < self.search.enough:
             heapq.heappush(self.open, (branch.bound, self.n_branches, branch))
 
-    def _bounded(
-        self, inside: Indices, free: Indices, weights: Vector, alpha: NDArray, bound: float, cut: Cut
-    ) -> Branch:
-        """A branch with what a cut, that of its alpha, says of it."""
+    def _bounded(self, inside: Indices, free: Indices, bound: float, w: Vector, alpha: NDArray, cut: Cut) -> Branch:
+        """A branch at weights w, with what a cut, that of its alpha, says of it."""
         constant, q = cut
         form = float(q[inside].sum()) + CappedSimplex(float(self.problem.t - len(inside))).support(q[free])
         bound = max(bound, self.problem.bound(constant, form))
-        return Branch(self.problem, inside, free, bound, weights, alpha, -0.5 * q[free])
+        return Branch(self.problem, inside, free, bound, w, alpha, -0.5 * q[free])
 
     def _reenter(self, inside: Indices, free: Indices, bound: float) -> bool:
         """Whether a run that is resumed had been at a branch; its alpha proves what it did then, without an SVM."""
@@ -199,8 +189,7 @@ class Branching:
             return False
         check()
         self.n_branches += 1
-        weights, alpha, cut = known
-        self._keep(self._bounded(inside, free, weights, alpha, bound, cut))
+        self._keep(self._bounded(inside, free, bound, *known))
         return True
 
     def _enter(
@@ -212,7 +201,7 @@ class Branching:
         for point in range(1, MOST_POINTS + 1):
             value, alpha = self.problem.solve_roughly(weights, alpha, self.search.enough)
             self.search.remember(members, weights, alpha)
-            branch = self._bounded(inside, free, weights, alpha, bound, self.search.cut(alpha))
+            branch = self._bounded(inside, free, bound, weights, alpha, self.search.cut(alpha))
             bound = branch.bound
             if bound >= self.search.enough:
                 return self.search.tick()

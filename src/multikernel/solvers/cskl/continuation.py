@@ -41,9 +41,8 @@ def solve_capped(
 def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[Vector, NDArray, bool]:
     """Weights and coefficients to start from, given the solution for another sum of the weights.
 
-    The weights minimise, over the set of ``problem``, the quadratic model of J at that solution: weights that reach
-    0 or 1 on the way stay there. Coefficients follow as long as those at a bound stay there. With few samples at the
-    bound C, J(s·g) is nearly J(g) / s, which no parabola follows far. Where the sum changes by more than half the
+    The weights minimise, over the set of ``problem``, the quadratic model of J at that solution. With few samples at
+    the bound C, J(s·g) is nearly J(g) / s, which no parabola follows far. Where the sum changes by more than half the
     model is therefore that of J at ``s·g``, with gradient and curvature divided by s² and s³.
 
     Returns weights in the set, feasible coefficients, and whether those could follow: if not, many have come to a
@@ -52,15 +51,12 @@ def continued(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
     allowed, total = CappedSimplex(float(problem.weight_set.total or 1.0)), float(weights.sum())
     if not total > 0.0:
         return allowed.start(len(weights)), alpha, False
-    chosen = np.arange(len(weights))
-    kernel = _kernel_in_parts(problem, weights)
-    H = problem.curvature(weights, alpha, chosen, rough=True, kernel=kernel)
+    kernel = CombinedKernel(problem.stack, WeightedSum(weights))  # only blocks of free support vectors are computed
+    H = problem.curvature(weights, alpha, np.arange(len(weights)), rough=True, kernel=kernel)
     gradient = -0.5 * problem.quadratic_forms(alpha)
     s = allowed.t / total
-    if max(s, 1.0 / s) >= FAR:
-        target = allowed.roughly_least_point(H / s**3, gradient / s**2, s * weights)
-    else:
-        target = allowed.roughly_least_point(H, gradient, weights)
+    s = s if max(s, 1.0 / s) >= FAR else 1.0
+    target = allowed.roughly_least_point(H / s**3, gradient / s**2, s * weights)
     return target, *_followed(problem, target, alpha)
 
 
@@ -93,16 +89,11 @@ def _followed(problem: MinMaxProblem, weights: Vector, alpha: NDArray) -> tuple[
 
     For several labels each gets its own. Also whether that is where they are.
     """
-    kernel = _kernel_in_parts(problem, weights)
+    kernel = CombinedKernel(problem.stack, WeightedSum(weights))
     scores = np.tensordot(weights, problem.scores(alpha), axes=1)
     columns = scores.reshape(len(scores), -1).T, alpha.reshape(len(alpha), -1).T
     steps = [_newton_step(svm.problem, kernel, s, a) for svm, s, a in zip(problem.inner.svms, *columns)]
     return np.column_stack([a for a, _ in steps]).reshape(alpha.shape), all(found for _, found in steps)
-
-
-def _kernel_in_parts(problem: MinMaxProblem, weights: Vector) -> KernelOperator:
-    """The kernel of the weights, of which only blocks of free support vectors are computed."""
-    return CombinedKernel(problem.stack, WeightedSum(weights))
 
 
 def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha: Vector) -> tuple[Vector, bool]:
@@ -112,15 +103,8 @@ def _newton_step(box: BoxProblem, kernel: KernelOperator, scores: Vector, alpha:
         return alpha, False
     split = int(np.isin(loose, box.groups[0]).sum()) if box.groups else 0
     moved = alpha.copy()
+    g, b, lo, hi = (part[loose] for part in (scores - box.p, alpha, box.lo, box.hi))
     with one_blas_thread():
-        newton = BoundedNewton(
-            kernel.submatrix(loose, loose),
-            scores[loose] - box.p[loose],
-            alpha[loose],
-            box.lo[loose],
-            box.hi[loose],
-            split,
-            len(box.groups),
-        )
+        newton = BoundedNewton(kernel.submatrix(loose, loose), g, b, lo, hi, split, len(box.groups))
         moved[loose], exact = newton.step()
     return box.feasible(moved), exact

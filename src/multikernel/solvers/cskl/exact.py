@@ -48,7 +48,7 @@ def exact_selection(
         stop = stop or branching.round()
         monitor.prove(branching.least)
         monitor.notes = {"branches": branching.n_branches}
-        if search.report() or stop:
+        if monitor(search.best, search.alpha) or stop:
             break
     if branching.is_done and monitor.stopped == "iterations":
         monitor.stopped = "rounding"  # all choices were looked at, but not all SVMs reached their optimum
@@ -72,11 +72,6 @@ class _Search:
         self.known: dict[bytes, tuple[Vector, NDArray, Cut]] = {}
         self.ticks, self.patience = 0, max(1, min(64, WORK // len(problem.stack) ** 2))
 
-    @staticmethod
-    def key(g: Vector) -> bytes:
-        """A choice as something that can be looked up."""
-        return (g > 0.5).tobytes()
-
     @property
     def enough(self) -> float:
         """The bound from which on choices are not worth looking at."""
@@ -89,11 +84,11 @@ class _Search:
 
     def is_known(self, g: Vector) -> bool:
         """Whether a choice was looked at, or a cut rules it out."""
-        return self.key(g) in self.seen or self.bound(np.flatnonzero(g), NONE) >= self.enough
+        return g.tobytes() in self.seen or self.bound(np.flatnonzero(g), NONE) >= self.enough
 
     def proved(self, g: Vector) -> float:
         """The best bound on J at a choice, from its own SVM or from a cut."""
-        return max(self.seen.get(self.key(g), -math.inf), self.bound(np.flatnonzero(g), NONE))
+        return max(self.seen.get(g.tobytes(), -math.inf), self.bound(np.flatnonzero(g), NONE))
 
     def members(self, inside: NDArray[np.intp], free: NDArray[np.intp]) -> NDArray[np.int8]:
         """A branch: 1 for kernels inside, 0 for those that are free, and −1 for the others."""
@@ -133,34 +128,31 @@ class _Search:
             elif self.problem.bound(cut[0], float(cut[1] @ (members > 0))) >= self.enough:
                 self.see((members > 0).astype(float), *cut)
 
-    def cut(self, alpha: NDArray) -> tuple[float, Vector]:
+    def cut(self, alpha: NDArray) -> Cut:
         """Take note of what an alpha proves."""
-        constant, q = self.problem.cut(alpha)
-        self.cuts.add(constant, q)
-        return constant, q
+        cut = self.problem.cut(alpha)
+        self.cuts.add(*cut)
+        return cut
 
     def see(self, g: Vector, constant: float, q: Vector) -> None:
         """Take note of what a cut proves of a choice: no more than that, even if it is from the choice's own SVM."""
-        known = self.seen.get(self.key(g), -math.inf)
-        self.seen[self.key(g)] = max(known, self.problem.bound(constant, float(q @ g)))
+        known = self.seen.get(g.tobytes(), -math.inf)
+        self.seen[g.tobytes()] = max(known, self.problem.bound(constant, float(q @ g)))
 
     def tick(self) -> bool:
         """Let the monitor look at the best choice once in a while; True if it is time to stop."""
         check()
         self.ticks += 1
-        return (self.ticks % self.patience == 0 or self.monitor.overdue()) and self.report()
-
-    def report(self) -> bool:
-        """Let the monitor look at the best choice; True if it says stop."""
-        return self.monitor(self.best, self.alpha)
+        due = self.ticks % self.patience == 0 or self.monitor.overdue()
+        return due and self.monitor(self.best, self.alpha)
 
     def look(self, g: Vector) -> bool:
-        """See whether a choice is better than the best; True if it is time to stop."""
+        """See whether a choice is better than the best, and swaps from it; True if it is time to stop."""
         before = self.value
         return self.try_out(g) or (self.value < before and self.swap())
 
     def try_out(self, g: Vector) -> bool:
-        """The same, without swaps from a better one."""
+        """The same, without swaps."""
         value, alpha = self.problem.solve_roughly(g, self.alpha, self.enough)
         if value < self.enough:
             return self.visit(g, alpha)

@@ -50,11 +50,7 @@ def simplemkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, 
     The steps are those of [RBCG08, algorithm 1]; the line search looks for a zero of the slope
     ``−½ Σ_j D_j q_j(alpha)`` by false position, which needs fewer SVMs than comparing values of J.
     """
-
-    def move(point: WeightPoint, tol: float) -> WeightPoint:
-        return reduced_step(point, int(np.argmax(point.weights)), tol)
-
-    descend(problem, monitor, start, max_iter, move)
+    descend(problem, monitor, start, max_iter, lambda at, tol: reduced_step(at, int(np.argmax(at.weights)), tol))
 
 
 def capped_reduced_gradient(
@@ -66,11 +62,8 @@ def capped_reduced_gradient(
     and the weights are to minimise a function of an alpha that is held, which goes back and forth between choices of
     t kernels. Here J is minimised with alpha solved anew at each trial, and the direction sums to zero.
     """
-
-    def move(point: WeightPoint, tol: float) -> WeightPoint:
-        return reduced_step(point, central_weight(point.weights, point.gradient), tol)
-
-    descend(problem, monitor, start, max_iter, move)
+    pivot = central_weight
+    descend(problem, monitor, start, max_iter, lambda at, tol: reduced_step(at, pivot(at.weights, at.gradient), tol))
 
 
 def central_weight(weights: Vector, gradient: Vector) -> int:
@@ -97,15 +90,18 @@ def reduced_gradient(weights: Vector, gradient: Vector, pivot: int) -> Vector:
     return direction
 
 
-def reduced_step(point: WeightPoint, pivot: int, tol: float) -> WeightPoint:
-    """To the border of the set along the reduced gradient as long as J falls, bending there; then the best point."""
+def reduced_step(point: WeightPoint, pivot: int, tol: float, *, until_uphill: bool = True) -> WeightPoint:
+    """To the border of the set along the reduced gradient as long as J falls, bending there; then the best point.
+
+    ``until_uphill``: no further than where J begins to rise, even if it is lower at the border.
+    """
     direction = reduced_gradient(point.weights, point.gradient, pivot)
     while True:
         longest, blocked = longest_step(point.weights, direction)
         if blocked < 0:
             return point
         end = border_point(point, direction, longest, blocked, tol)
-        if not end.value < point.value or end.gradient @ direction > 0.0:
+        if not end.value < point.value or (until_uphill and end.gradient @ direction > 0.0):
             return exact_line_search(point, end, direction, longest, tol)
         point = end
         # the pivot takes over what the blocked weight would have given or taken

@@ -24,7 +24,7 @@ FEWEST_STEPS, SHARE_OF_VIOLATION = 1000, 0.1  # steps between two looks of the m
 
 
 def smo_mkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
-    """Coordinate ascent on the dual of ℓp-norm MKL, two variables at a time (one without a bias) [VSTV10].
+    """Coordinate ascent on the dual of ℓp-norm MKL, two variables at a time [VSTV10].
 
     The dual of ``min over {g ≥ 0, ‖g‖_p ≤ 1} of J(g)`` is, with s = p / (p − 1),
 
@@ -47,11 +47,10 @@ def smo_mkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, ma
     Without a start, alpha is that of an SVM on equal weights, solved roughly.
     Bursts of steps work on the variables that may still move; between them scores are computed afresh and the
     monitor is told. Rows of the kernels are read as they are needed, into a cache of half of ``problem.memory``.
-    The nearer p is to 1, the nearer the dual is to one with kinks, and the more steps it takes; for p = 1 coordinate
-    ascent does not work at all. As any SMO it also creeps on kernels of low rank with a huge C: where twenty bursts
-    do not halve the gap, :func:`~multikernel.solvers.common.newton.newton` (beyond a hundred kernels
-    :func:`~multikernel.solvers.mkl.closed_form.closed_form`) finishes.
-    ``max_iter`` is the largest number of bursts, those of a finishing solver included; from p = 1e6 on it is one SVM.
+    The nearer p is to 1, the more steps it takes; for p = 1, where the dual has kinks, coordinate ascent cannot
+    work. As any SMO it creeps on kernels of low rank with a huge C: where twenty bursts do not halve the gap,
+    Newton steps (beyond a hundred kernels closed-form weights) finish. ``max_iter`` is the largest number of bursts,
+    those of a finishing solver included; from p = 1e6 on it is one SVM.
     """
     weight_set = _checked(problem)
     weights, alpha = problem.start() if start is None else start
@@ -65,13 +64,18 @@ def smo_mkl(problem: MinMaxProblem, monitor: Monitor, start: Start = None, *, ma
     power = 1.0 / (weight_set.p - 1.0)
     burst, gaps = _Burst(problem, power), []
     for iteration in range(1, max_iter + 1):
-        weights = _weights(problem.quadratic_forms(alpha), power, weights)
+        q = problem.quadratic_forms(alpha)
+        norm = lp_norm(q, power + 1.0)
+        weights = (q / norm) ** power if norm > 0.0 else weights
         if monitor(weights, alpha) or iteration == max_iter:
             return
         gaps.append(monitor.certificate.relative_gap)
         moved, alpha = burst.run(alpha, weights)
         if not moved or (len(gaps) > PATIENCE and gaps[-1] > 0.5 * gaps[-1 - PATIENCE]):
-            _finish(problem, monitor, weights, alpha, max_iter - iteration)
+            # steps in two variables get nowhere any more: exact SVMs, from weights none of which has to stay zero
+            solver = newton if problem.n_kernels <= MANY_KERNELS else closed_form
+            weights = weight_set.project(0.9 * weights + 0.1 * weight_set.start(problem.n_kernels))
+            solver(problem, monitor, (weights, alpha), max_iter=max_iter - iteration)
             return
 
 
@@ -82,9 +86,9 @@ def _checked(problem: MinMaxProblem) -> LpBall:
             f"SMO needs a dual without kinks: an ℓp ball of weights with p > 1, not {problem.weight_set}. "
             'Use solver="level" or "simplemkl" for p = 1.'
         )
-    if not isinstance(problem.inner, CSVM):
+    if not isinstance(problem.inner, CSVM) or not problem.inner.bias:
         raise ValueError(
-            f"SMO solves the problem of one binary C-SVM, not of {type(problem.inner).__name__}. "
+            f"SMO solves the problem of one binary C-SVM with a bias, not of {type(problem.inner).__name__}. "
             'Use solver="lp" for several labels that share weights, and for the ν-SVM.'
         )
     return problem.weight_set
@@ -98,20 +102,6 @@ def _one_svm(problem: MinMaxProblem, monitor: Monitor, alpha: Vector, max_iter: 
         _, alpha = problem.solve_inner(weights, alpha, tol)
         if monitor(weights, alpha):
             return
-
-
-def _finish(problem: MinMaxProblem, monitor: Monitor, weights: Vector, alpha: Vector, max_iter: int) -> None:
-    """Go on with exact SVMs from where steps in two variables no longer get anywhere."""
-    solver = newton if problem.n_kernels <= MANY_KERNELS else closed_form
-    # the alternation never leaves a weight of zero, so there must be none
-    equal = problem.weight_set.start(problem.n_kernels)
-    solver(problem, monitor, (problem.weight_set.project(0.9 * weights + 0.1 * equal), alpha), max_iter=max_iter)
-
-
-def _weights(q: Vector, power: float, otherwise: Vector) -> Vector:
-    """``(q / ‖q‖_s)^(s−1)``; ``otherwise`` where q is zero."""
-    norm = lp_norm(q, power + 1.0)
-    return (q / norm) ** power if norm > 0.0 else np.array(otherwise, dtype=np.float64)
 
 
 class _Burst:
@@ -170,24 +160,22 @@ class _Burst:
         data = (diagonals, box.p[active], box.lo[active], box.hi[active], self.power)
         b, q, *_, gradient = state
         scratch = (*np.empty((2, len(b))), np.empty((6, len(q))))
-        made, at_once, paired = 0, max(1, ENTRIES_AT_ONCE // diagonals.size), bool(box.groups)
+        made, at_once = 0, max(1, ENTRIES_AT_ONCE // diagonals.size)
         while made < max_steps:
             check()
             most = min(max_steps - made, at_once)
             rows = cache.of_variable, cache.slot
-            status, i, k, steps, _ = compiled.dual_steps(paired, *rows, *data, *state, *scratch, eps, most)
+            status, i, k, steps, _ = compiled.dual_steps(*rows, *data, *state, *scratch, eps, most)
             made += steps
             if status == compiled.ROWS_MISSING:
-                cache.load((i, k), _likely(gradient, b, data[2], data[3]))
+                # by how much a variable wants to move, free ones before others
+                rising, falling = b < box.hi[active], b > box.lo[active]
+                middle = 0.5 * (gradient[rising].max(initial=0.0) + gradient[falling].min(initial=0.0))
+                up, down = np.where(rising, gradient - middle, -np.inf), np.where(falling, middle - gradient, -np.inf)
+                cache.load((i, k), np.maximum(up, down))
             elif status != compiled.OUT_OF_STEPS:
                 break
         return made
-
-
-def _likely(gradient: Vector, b: Vector, lo: Vector, hi: Vector) -> Vector:
-    """How likely a row is to be needed: by how much its variable wants to move, free ones before others."""
-    middle = 0.5 * (gradient[b < hi].max(initial=0.0) + gradient[b > lo].min(initial=0.0))
-    return np.maximum(np.where(b < hi, gradient - middle, -np.inf), np.where(b > lo, middle - gradient, -np.inf))
 
 
 class _ActiveRows(RowCache):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,13 +58,9 @@ class LabelCuts(CuttingPlaneModel):
         kept = self.multipliers > 1e-12
         kept[-MOST_CUTS:] = True
         kept[[len(self) - 1 - self.owners[::-1].index(k) for k in set(self.owners)]] = True
-        chosen = np.flatnonzero(kept)
-        self.constants = [self.constants[r] for r in chosen]
-        self.forms = [self.forms[r] for r in chosen]
-        self.owners = [self.owners[r] for r in chosen]
-        self.alphas = [self.alphas[r] for r in chosen]
-        self.proved = [self.proved[r] for r in chosen]
-        self.multipliers = self.multipliers[chosen]
+        for name in ("constants", "forms", "owners", "alphas", "proved"):
+            setattr(self, name, list(compress(getattr(self, name), kept)))
+        self.multipliers = self.multipliers[kept]
 
 
 def without_smallest(weights: Vector, share: float) -> Vector:
@@ -80,40 +77,33 @@ def label_level(problem: WorstLabelProblem, monitor: Monitor, start: Start = Non
     Every cut of every label bounds the objective from below. The next weights are the nearest to the last at which no
     cut is above a level between the bounds. There the labels with the highest cuts are solved: a value above it is a
     new cut, and no other label matters. Where a few labels stay below the level, the largest of their values is hoped
-    to be the objective. Only once that is close to the lower bound are all labels looked at that can be the worst:
-    this may add cuts of others, and the search goes on.
-
+    to be the objective. Only once that is close to the lower bound are all labels looked at that can be the worst.
     ``max_iter`` is the largest number of points.
     """
-    weights, alpha = problem.start() if start is None else start
-    search = _Search(problem, monitor, weights, alpha)
+    search = _Search(problem, monitor, *(problem.start() if start is None else start))
+    monitor.patience = LOOKS
     try:
-        _points(search, max_iter)
+        # 1. a rough pass over all labels, and the objective at the start, unless a run that is resumed has been there
+        search.resume()
+        search.first_pass()
+        stop, since = monitor.best is None and search.judge(), 0
+        for _ in range(max_iter):
+            if stop:
+                return
+            # 2. the nearest weights on the level set, and the labels that are highest there
+            moved = search.move()
+            since += 1
+            # 3. the objective, where it promises to be low enough
+            if search.promising() or since >= JUDGED:
+                stop, since = search.judge(), 0
+            elif search.is_stuck() or (not moved and not search.tol.tighten()):
+                monitor.stopped = "rounding"
+                break
+        if since:
+            search.judge()
     except OutOfTime as end:
         end.reached = search.best, search.alpha
         raise
-
-
-def _points(search: _Search, max_iter: int) -> None:
-    # 1. a rough pass over all labels, and the objective at the start, unless a run that is resumed has been there
-    search.monitor.patience = LOOKS
-    search.resume()
-    search.first_pass()
-    stop, since = search.monitor.best is None and search.judge(), 0
-    for _ in range(max_iter):
-        if stop:
-            return
-        # 2. the nearest weights on the level set, and the labels that are highest there
-        moved = search.move()
-        since += 1
-        # 3. the objective, where it promises to be low enough
-        if search.promising() or since >= JUDGED:
-            stop, since = search.judge(), 0
-        elif search.is_stuck() or (not moved and not search.tol.tighten()):
-            search.monitor.stopped = "rounding"
-            break
-    if since:
-        search.judge()
 
 
 class _Search:

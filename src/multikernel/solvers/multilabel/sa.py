@@ -1,6 +1,6 @@
 """ML-MKL-SA: kernel weights for the worst of many labels, one SVM an iteration [BJJ10]."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,14 +75,6 @@ class LabelTable:
     def __init__(self, linear: Vector, forms: NDArray):
         self.linear, self.forms = np.array(linear), np.array(forms)
 
-    def values(self, p: Vector) -> Vector:
-        """The cuts at p, shape (M,)."""
-        return self.linear - 0.5 * (p @ self.forms)
-
-    def replace(self, j: int, linear: float, forms: Vector) -> None:
-        """Remember a newer cut of label j."""
-        self.linear[j], self.forms[:, j] = linear, forms
-
     def estimates(
         self, j: int, p: Vector, gamma: Vector, chances: Vector, linear: float, forms: Vector
     ) -> tuple[Vector, Vector]:
@@ -91,9 +83,8 @@ class LabelTable:
         What the table says, corrected at the sampled label by the difference of new and old over the chance that
         it is sampled: unbiased whatever the table holds, and exact when it holds what is true.
         """
-        values = self.values(p)
-        new = linear - 0.5 * float(p @ forms)
-        values[j] += (new - values[j]) / chances[j]
+        values = self.linear - 0.5 * (p @ self.forms)
+        values[j] += (linear - 0.5 * float(p @ forms) - values[j]) / chances[j]
         in_p = self.forms @ gamma + (gamma[j] / chances[j]) * (forms - self.forms[:, j])
         return -0.5 * in_p, values
 
@@ -136,32 +127,58 @@ def normalised(logs: Vector) -> Vector:
 
 
 class Walk:
-    """The points that move, p and γ, and their averages; a run that is resumed goes on where they were.
+    """Points p and γ moved by sampled labels, and their averages; a run that is resumed goes on where they were.
 
-    p starts at ``weights``; ``step`` and ``boldness`` are those of both :class:`Simplex`, or a pair.
+    ``steps`` are constant steps of p and γ, if given; ``delta``, ``boldness`` and ``refresh`` are those of
+    :func:`smoothed`, :class:`Simplex` and :class:`MovingKernel`.
     """
 
     def __init__(
-        self, problem: WorstLabelProblem, monitor: Monitor, weights: Vector, step: Any = None, boldness: float = 1.0
-    ):
-        steps = (step, step) if np.ndim(step) == 0 else step
+        self, problem: WorstLabelProblem, monitor: Monitor, start: Start, random_state: Any,
+        *, steps: Sequence[Any] = (None, None), delta: float = DELTA, boldness: float = 1.0, refresh: float = REFRESH,
+    ):  # fmt: skip
+        weights, alpha = problem.start() if start is None else start
+        self.problem, self.monitor, self.alpha = problem, monitor, np.array(alpha)
+        self.rng, self.delta = check_random_state(random_state), delta
         self.p = Simplex(weights, steps[0], boldness=boldness)
         self.gamma = Simplex(np.full(problem.n_labels, 1.0 / problem.n_labels), steps[1], boldness=boldness)
         self.mean, self.mean_gamma, self.done = np.zeros(problem.n_kernels), np.zeros(problem.n_labels), 0
-        monitor.keep = self._state
-        kept = monitor.kept
-        if [kept[name].shape for name in ("p", "gamma", "mean", "mean_gamma", "numbers") if name in kept] == [
-            self.p.logs.shape, self.gamma.logs.shape, self.mean.shape, self.mean_gamma.shape, (3,)
-        ]:  # fmt: skip
-            self.p.logs, self.gamma.logs, self.mean = kept["p"], kept["gamma"], np.array(kept["mean"])
-            self.mean_gamma = np.array(kept["mean_gamma"])
+        self.kernel, self.tol = MovingKernel(problem, refresh), InnerTolerance(monitor)
+        state, monitor.keep = self._state(), self._state
+        kept = {name: np.array(monitor.kept.get(name, ())) for name in state}
+        if all(kept[name].shape == part.shape for name, part in state.items()):
+            self.p.logs, self.gamma.logs, self.mean, self.mean_gamma, numbers = kept.values()
             self.p.point, self.gamma.point = normalised(self.p.logs), normalised(self.gamma.logs)
-            self.done, self.p.squares, self.gamma.squares = int(kept["numbers"][0]), *map(float, kept["numbers"][1:])
+            self.done, self.p.squares, self.gamma.squares = int(numbers[0]), *map(float, numbers[1:])
 
     def _state(self) -> dict[str, NDArray]:
+        points = {"p": self.p.logs, "gamma": self.gamma.logs, "mean": self.mean, "mean_gamma": self.mean_gamma}
         numbers = np.array([self.done, self.p.squares, self.gamma.squares])
-        means = {"mean": np.array(self.mean), "mean_gamma": np.array(self.mean_gamma)}
-        return {"p": self.p.logs, "gamma": self.gamma.logs, **means, "numbers": numbers}
+        return {**{name: np.array(part) for name, part in points.items()}, "numbers": numbers}
+
+    def sample(self, share: float) -> tuple[int, Vector, float, Vector]:
+        """A label, the chances it was sampled with, and the cut of its SVM; ``share`` is that of p in the average."""
+        chances = smoothed(self.gamma.point, self.delta)
+        j = int(self.rng.choice(len(chances), p=chances))
+        kernel = self.kernel.at(self.p.point)
+        self.alpha[:, j], linear, forms = self.problem.solve_label(j, kernel, self.alpha[:, j], self.tol.value)
+        self.mean += share * (self.p.point - self.mean)
+        self.mean_gamma += share * (self.gamma.point - self.mean_gamma)
+        return j, chances, linear, forms
+
+    def move(self, in_p: Vector, in_gamma: Vector) -> None:
+        """Steps: down in p, up in γ."""
+        self.p.descend(in_p)
+        self.gamma.descend(-in_gamma)
+        self.done += 1
+
+    def judge(self, **notes: Any) -> bool:
+        """Solve all labels that may be the worst at the average p, and have it judged; true to stop."""
+        self.alpha = self.problem.refine(self.mean, self.alpha, self.tol.value)
+        self.monitor.notes = {"svms": self.done, "kernels_made": self.kernel.made, **notes}
+        stop = self.monitor(self.mean, self.alpha)
+        self.tol.follow()
+        return stop
 
 
 def label_sa(
@@ -179,53 +196,43 @@ def label_sa(
     """Stochastic mirror descent in the weights of kernels and of labels [BJJ10, alg. 1].
 
     Differs from the printed algorithm where that is wrong: γ is ascended, p has a step of its own, labels are sampled
-    from the smoothed γ, and (9) is divided by the chance of the label. (8), which is unbiased under γ alone, is
-    weighted so that it is unbiased here, too. Not so if ``printed``: then (8) is as it stands, every SVM is solved
-    on the kernel of its iteration, and steps are constant. The result is judged at the average p, with all labels
-    that can be the worst solved there; the average of γ is the ``label_weights`` of its row of the history.
+    from the smoothed γ, and (8) and (9) are weighted so that they are unbiased. Not so if ``printed``: then (8) is as
+    it stands, every SVM is solved on the kernel of its iteration, and steps are constant. The average p is judged;
+    the average of γ is the ``label_weights`` of its row of the history.
 
     The paper ends when the average changes by less than 1 % (``stop="change"``). From one iteration to the next that
     is so almost at once, because the t-th average moves by 1/t of a step: with its steps, as ``printed``, at t = 2.
     Else averages are compared that are as many iterations apart as there are labels. Such a solution is judged once,
-    and has a gap like any other, which is usually far above ``tol``.
+    usually with a gap far above ``tol``.
 
     ``max_iter`` is the largest number of SVMs, those of the judged averages not counted; ``eta`` a constant step of
     both variables, or a pair (η_p, η_γ); ``delta`` the share of labels sampled uniformly, from 0, at which a label
     may never be seen, to 1.
     """
-    weights, alpha = problem.start() if start is None else start
-    alpha, rng = np.array(alpha), check_random_state(random_state)
-    walk = Walk(problem, monitor, weights, PAPER_STEP if printed and eta is None else eta, CAUTION)
-    p, gamma, mean, before = walk.p, walk.gamma, walk.mean, np.array(walk.mean)
-    kernel, tol = MovingKernel(problem, 0.0 if printed else REFRESH), InnerTolerance(monitor)
+    eta = PAPER_STEP if printed and eta is None else eta
+    walk = Walk(
+        problem, monitor, start, random_state, steps=(eta, eta) if np.ndim(eta) == 0 else eta, delta=delta,
+        boldness=CAUTION, refresh=0.0 if printed else REFRESH,
+    )  # fmt: skip
     apart, monitor.keep_last = 1 if printed else problem.n_labels, printed
-    tol.value = tol.least if printed else tol.value
+    walk.tol.value = walk.tol.least if printed else walk.tol.value
     checks = check_times(problem.n_labels, max_iter) if stop == "gap" else iter([max_iter, max_iter + 1])
-    due = next(t for t in checks if t > walk.done)
+    due, before = next(t for t in checks if t > walk.done), np.array(walk.mean)
     for t in range(walk.done + 1, max_iter + 1):
-        # 1. a label, and its SVM on the current kernel
-        chances = smoothed(gamma.point, delta)
-        j = int(rng.choice(problem.n_labels, p=chances))
-        alpha[:, j], linear, forms = problem.solve_label(j, kernel.at(p.point), alpha[:, j], tol.value)
-        # 2. averages of the points where gradients were taken
-        mean += (p.point - mean) / t
-        walk.mean_gamma += (gamma.point - walk.mean_gamma) / t
-        # 3. steps: down in p, up in γ
-        value = linear - 0.5 * float(p.point @ forms)
-        in_p, in_gamma = paper_estimates(j, gamma.point, chances, value, forms)
-        p.descend(-0.5 * forms if printed else in_p)
-        gamma.descend(-in_gamma)
-        walk.done, settled = t, False
+        # 1. a label, and its SVM on the current kernel; 2. steps
+        j, chances, linear, forms = walk.sample(1.0 / t)
+        value = linear - 0.5 * float(walk.p.point @ forms)
+        in_p, in_gamma = paper_estimates(j, walk.gamma.point, chances, value, forms)
+        walk.move(-0.5 * forms if printed else in_p, in_gamma)
+        settled = False
         if stop == "change" and t % apart == 0:
-            settled = t > 1 and bool(np.abs(mean - before).sum() <= SETTLED)
-            before = np.array(mean)
+            settled = t > 1 and bool(np.abs(walk.mean - before).sum() <= SETTLED)
+            before = np.array(walk.mean)
         if t == due or settled:
-            alpha, due = problem.refine(mean, alpha, tol.value), next(checks)
-            monitor.notes = {"svms": t, "kernels_made": kernel.made, "label_weights": np.array(walk.mean_gamma)}
+            due = next(checks)
             monitor.stopped = "settled" if settled else monitor.stopped
-            if monitor(mean, alpha) or settled:
+            if walk.judge(label_weights=np.array(walk.mean_gamma)) or settled:
                 return
-            tol.follow()
 
 
 def label_sa_vr(
@@ -238,53 +245,41 @@ def label_sa_vr(
 ) -> None:
     """Stochastic mirror descent with a memory of every label's last cut, which takes most of the noise away.
 
-    After one pass over all labels, each iteration solves one label's SVM, as in [BJJ10, alg. 1], but estimates
+    After a pass over all labels, each iteration solves one label's SVM, as in [BJJ10, alg. 1], but estimates
     gradients from all labels (see :class:`LabelTable`). Averages are weighted by the number of the iteration. The
-    cuts that the SVMs made are also kept for the lower bound, which is that of their model; an average at which their
-    model is too far above that bound cannot be good enough, and is not judged unless it is time.
-    Parameters are those of :func:`label_sa`.
+    cuts of all SVMs prove the lower bound; an average at which their model is too far above it cannot be good enough,
+    and is not judged unless it is time.
     """
-    weights, alpha = problem.start() if start is None else start
-    rng = check_random_state(random_state)
-    walk = Walk(problem, monitor, weights)
-    p, gamma, mean = walk.p, walk.gamma, walk.mean
-    kernel, tol, cuts = MovingKernel(problem, REFRESH), InnerTolerance(monitor), LabelCuts(problem.n_kernels)
+    walk = Walk(problem, monitor, start, random_state)
+    tol, cuts, labels = walk.tol, LabelCuts(problem.n_kernels), np.arange(problem.n_labels)
     # 1. a pass over all labels fills the table, unless there was one before the run was resumed
-    labels = np.arange(problem.n_labels)
     if not walk.done:
-        alpha = problem.solve_labels(p.point, alpha, labels, np.full(len(labels), max(tol.value, 1e-2)))
-    table = LabelTable(*problem.cuts(alpha))
+        tols = np.full(len(labels), max(tol.value, 1e-2))
+        walk.alpha = problem.solve_labels(walk.p.point, walk.alpha, labels, tols)
+    table = LabelTable(*problem.cuts(walk.alpha))
     for j in labels[: problem.n_labels * (walk.done > 0)]:
         cuts.add_of(j, table.linear[j], table.forms[:, j])
     checks = check_times(problem.n_labels, max_iter)
     due, glance = next(t for t in checks if t > walk.done), 10
     for t in range(walk.done + 1, max_iter + 1):
         # 2. a label, and its SVM on the current kernel
-        chances = smoothed(gamma.point, DELTA)
-        j = int(rng.choice(problem.n_labels, p=chances))
-        alpha[:, j], linear, forms = problem.solve_label(j, kernel.at(p.point), alpha[:, j], tol.value)
+        j, chances, linear, forms = walk.sample(2.0 / (t + 1))
         cuts.add_of(j, linear, forms)
-        # 3. averages of the points where gradients were taken
-        mean += (p.point - mean) * (2.0 / (t + 1))
-        # 4. steps, then the new cut takes the place of the old
-        in_p, in_gamma = table.estimates(j, p.point, gamma.point, chances, linear, forms)
-        table.replace(j, linear, forms)
-        p.descend(in_p)
-        gamma.descend(-in_gamma)
-        walk.done, hopeful = t, False
+        # 3. steps, then the new cut takes the place of the old
+        estimates = table.estimates(j, walk.p.point, walk.gamma.point, chances, linear, forms)
+        table.linear[j], table.forms[:, j] = linear, forms
+        walk.move(*estimates)
+        hopeful = False
         if t >= glance:
             glance = t + max(int(GLANCES * t), 1)
             monitor.prove(cuts.solve()[1])
-            value = cuts.value(mean)
+            value = cuts.value(walk.mean)
             hopeful = value - monitor.bound <= HOPEFUL * monitor.tol * abs(value)
         if t == due or hopeful:
-            alpha = problem.refine(mean, alpha, tol.value)
             due = next(checks) if t == due else due
-            monitor.notes = {"svms": t, "kernels_made": kernel.made}
-            if monitor(mean, alpha):
+            if walk.judge():
                 return
             glance = t + max(int(PAUSE * t), 1)
-            tol.follow()
 
 
 def check_times(n_labels: int, last: int) -> Iterator[int]:

@@ -41,7 +41,7 @@ def obscure(
     eta: float = 2.0,
     random_state: Any = None,
 ) -> None:
-    """Both stages of OBSCURE [OJC10, alg. 1 and alg. 2], the second reweighted; the monitor has the result.
+    """Both stages of OBSCURE [OJC10, alg. 1 and alg. 2], the second reweighted.
 
     Samples come in a fresh random order each epoch. Stage 1 is as printed. Stage 2 as printed pays a factor q in the
     number of steps, because ½‖θ‖_q² bends that much. It is therefore run on
@@ -49,18 +49,14 @@ def obscure(
         λ/2 Σ_j ‖w_j‖² / d_j + loss(w)  >=  f(w),  equal at the w that has d_j = (‖w_j‖ / ‖w‖_p)^(2-p),
 
     whose norm is that of one kernel Σ_j d_j K_j, so that the steps are those for q = 2; the weights d follow w after
-    each epoch. For p = 2 nothing is changed. From time to time (epochs 1, 2, 3, 4, 5, 7, 9, … of stage 2) it looks at
-    numbers that the score table has anyway:
-
-    - the solution is the best so far of the last iterate and of the average of θ over the last epochs, each in its
-      best length; an epoch that leaves no loss is followed by the best length, too: shrinking by λη/q a step would
-      take for ever where λ is small;
-    - R is computed again from it: [OJC10, eq. (10)] bounds ‖w*‖ by any w;
-    - late steps are shorter where the average beats the last iterate: it is then much nearer to the optimum than R.
+    each epoch. From time to time (epochs 1, 2, 3, 4, 5, 7, 9, … of stage 2) it looks at numbers that the score table
+    has anyway: the best so far of the last iterate and of the average of θ over the last epochs, each in its best
+    length, is the solution, and gives R [OJC10, eq. (10)]; late steps are shorter where the average beats the last
+    iterate, which is then much nearer to the optimum than R. An epoch that leaves no loss is followed by the best
+    length, too: shrinking by λη/q a step would take for ever where λ is small.
 
     A start takes the place of stage 1. ``eta`` is the step of stage 1: a larger one is faster, and gives a looser R.
-    An iteration is an epoch of either stage; the solution is judged at these looks, more rarely where kernels are
-    computed when read.
+    An iteration is an epoch; solutions are judged at these looks, more rarely where kernels are computed when read.
     """
     rng = generator(random_state)
     state = ScoreTable(problem)
@@ -75,7 +71,7 @@ def obscure(
     state.fix(problem.inside(weights, STARTING_SHARE))
     second = SecondStage(problem, state, first, epochs)
     second.resume(monitor)
-    if (second.worked_enough or epochs >= max_iter) and second.report(monitor, epochs, stage=1):
+    if (second.due() or epochs >= max_iter) and second.report(monitor, epochs, stage=1):
         return
     state.scale *= first.scale
     for epoch in range(epochs + 1, max_iter + 1):
@@ -138,9 +134,8 @@ class SecondStage:
         self.best, self.nearness = first, 1.0
         self._first, self._marked = epochs, np.inf
         self._table, self._coef = np.zeros_like(state.table), np.zeros_like(state.coef)
-        self._count, self._renewal = 0, FIRST_AVERAGE
+        self._count, self._renewal, self.next_look = 0, FIRST_AVERAGE, epochs + 1
         self._dual: NDArray | None = None
-        self.next_look = epochs + 1
         # the first epochs of stage 2 undo what stage 1 found before they improve on it: nothing to judge yet, unless
         # epochs are so long that a time limit must be seen
         self._next_report = epochs + (6 if state.kernels.complete else 1)
@@ -194,14 +189,10 @@ class SecondStage:
             self._renewal = min(2 * done, FIRST_SHORTENING)
         self.next_look = self._first + max(done + 1, int(GROWTH * done))
 
-    def due(self, epoch: int) -> bool:
-        """Whether to have the solution judged, which reads all kernels: after twice as many epochs, or much work."""
-        return epoch >= self._next_report or self.worked_enough
-
-    @property
-    def worked_enough(self) -> bool:
-        """Whether updates took longer than a judgement does: two or three passes over kernels in memory."""
-        return self.state.kernels.complete and self.state.updates - self._reported >= len(self.problem.loss)
+    def due(self, epoch: int = 0) -> bool:
+        """Whether to have the solution judged: after twice as many epochs, or as much work as two or three passes."""
+        worked = self.state.kernels.complete and self.state.updates - self._reported >= len(self.problem.loss)
+        return worked or epoch >= self._next_report
 
     def report(self, monitor: Monitor, epoch: int, stage: int) -> bool:
         """Have the best solution judged; true if the monitor says stop."""
@@ -216,10 +207,7 @@ class SecondStage:
 
 
 class ScoreTable:
-    """State of a stochastic method: θ = scale · T as scores of all samples under each T_j, and as coefficients.
-
-    See :mod:`multikernel.compiled.score_table` for what is kept. The table takes 8·F·M·n bytes.
-    """
+    """State of a stochastic method, θ = scale · T, as :mod:`multikernel.compiled.score_table` describes it."""
 
     def __init__(self, problem: ObscureProblem, rows: KernelRows | None = None):
         from multikernel.compiled import score_table as compiled
@@ -227,15 +215,12 @@ class ScoreTable:
         self.problem, self.compiled = problem, compiled
         self.kernels = KernelRows(problem.stack, problem.memory) if rows is None else rows
         n, n_classes, n_kernels = len(problem.loss), problem.loss.n_classes, problem.n_kernels
-        self.table = np.zeros((n_kernels, n_classes, n))
-        self.coef = np.zeros((n, n_classes))
-        self.squares = np.zeros(n_kernels)
-        self.weights = np.ones(n_kernels)
-        self.scalars = np.zeros(compiled.N_SCALARS)
+        self.table, self.coef = np.zeros((n_kernels, n_classes, n)), np.zeros((n, n_classes))
+        self.squares, self.weights, self.scalars = np.zeros(n_kernels), np.ones(n_kernels), np.zeros(6)
+        self.scalars[compiled.SCALE] = 1.0
         # rows that were computed before they were needed: positions in the order, and the coefficients then
         self._batch = FIRST_BATCH
         self._ahead, self._coef_ahead = np.zeros(0, dtype=np.int64), np.zeros((0, n_classes))
-        self.scalars[compiled.SCALE] = 1.0
         self.q = problem.q  # the norm of θ
         self.combined: NDArray[np.float64] | None = None  # Σ_j weights_j T_j where weights are given, not implied
         self.hits, self._scores = np.zeros((n, n_classes)), np.empty(n_classes)
@@ -247,7 +232,8 @@ class ScoreTable:
 
     def online(self, order: NDArray, eta: float) -> None:
         """Steps of stage 1 on the samples of ``order``."""
-        self._run(self.compiled.online_steps, order, lambda: 1.0 / self.problem.q, (), (eta, self.problem.q))
+        settings = (eta, 0.0, 0.0, self.problem.q)
+        self._run(self.compiled.adding_steps, order, lambda: 1.0 / self.problem.q, (), settings)
 
     def proximal(self, order: NDArray, radius: float, lengths: NDArray) -> None:
         """Steps of stage 2 on the samples of ``order``; ``lengths`` are those of the sub-gradients."""
@@ -263,7 +249,7 @@ class ScoreTable:
         """Steps of UFO-MKL on the samples of ``order``."""
         problem = self.problem
         factor = lambda: 1.0 / (problem.lam * max(self.steps, 1.0))  # noqa: E731
-        self._run(self.compiled.averaging_steps, order, factor, (), (problem.lam, problem.sparsity, problem.q))
+        self._run(self.compiled.adding_steps, order, factor, (), (1.0, problem.lam, problem.sparsity, problem.q))
 
     def _run(
         self, steps: Callable[..., int], order: NDArray, factor: Callable[[], float], data: tuple, settings: tuple
@@ -304,7 +290,7 @@ class ScoreTable:
     def _needed(self, order: NDArray, position: int, factor: float) -> NDArray[np.int64]:
         """The sample whose row is missing, and some after it that will need theirs unless their scores change."""
         loss = self.problem.loss
-        # as many as were of use the last time: a sample that was right may be wrong after an update, and right again
+        # as many as were of use the last time: an update may make a sample wrong that was right
         met = self._ahead[self._ahead < position]
         if len(met):
             used = (self.coef[order[met]] != self._coef_ahead[: len(met)]).any(axis=1).mean()
@@ -342,12 +328,12 @@ class ScoreTable:
 
     @property
     def updates(self) -> int:
-        """Steps with a positive loss, in all."""
+        """Steps with a positive loss so far."""
         return int(self.scalars[self.compiled.UPDATES])
 
     @property
     def mistakes(self) -> int:
-        """Steps on which another class scored at least as high as the right one, in all."""
+        """Steps on which another class scored at least as high as the right one so far."""
         return int(self.scalars[self.compiled.MISTAKES])
 
     @property
@@ -363,9 +349,8 @@ class ScoreTable:
     def settle(self) -> None:
         """Compute norms and weights afresh: updating them a million times adds up rounding errors."""
         self.squares[:] = squares_of(self.table, self.coef)
-        if self.combined is not None:
-            norm = self._weighted_norm()
-        else:
+        norm = max(float(self.weights @ self.squares), 0.0) ** 0.5  # of T in the kernel of given weights
+        if self.combined is None:
             threshold = self.problem.sparsity * self.steps
             norm = self.compiled.refresh_weights(self.squares, threshold, self.problem.q, self.weights)
         self.scalars[self.compiled.NORM] = norm
@@ -376,11 +361,7 @@ class ScoreTable:
         self.combined = np.tensordot(weights, self.table, axes=1)
         self.scale *= 2.0 / self.q
         self.q = 2.0
-        self.scalars[self.compiled.NORM] = self._weighted_norm()
-
-    def _weighted_norm(self) -> float:
-        """The norm of T in the kernel of the weights."""
-        return max(float(self.weights @ self.squares), 0.0) ** 0.5
+        self.scalars[self.compiled.NORM] = max(float(self.weights @ self.squares), 0.0) ** 0.5
 
     def set(self, theta: NDArray) -> None:
         """Make ``theta`` (n, M) the coefficients of θ."""

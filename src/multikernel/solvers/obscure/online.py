@@ -18,26 +18,21 @@ Stream = dict[str, Any]
 
 @dataclass
 class Advance:
-    """What new samples have changed.
-
-    ``kept`` are the support vectors, as positions in the old ones followed by the new samples, ``alpha`` their
-    coefficients; ``updates`` and ``mistakes`` count the new samples that changed the model, and that it got wrong.
-    """
+    """What new samples have changed."""
 
     stream: Stream
-    kept: NDArray[np.intp]
-    alpha: NDArray[np.float64]
+    kept: NDArray[np.intp]  # the support vectors: positions in the old ones followed by the new samples
+    alpha: NDArray[np.float64]  # their coefficients
     weights: NDArray[np.float64]
-    updates: int
-    mistakes: int
+    updates: int  # new samples that changed the model
+    mistakes: int  # new samples that it got wrong
 
 
 def new_stream(n_kernels: int, n_classes: int) -> Stream:
     """The state before the first sample."""
-    return {
-        "coef": np.zeros((0, n_classes)), "table": np.zeros((n_kernels, n_classes, 0)),
-        "arrival": np.zeros(0, np.int64), "seen": 0, "updates": 0, "mistakes": 0,
-    }  # fmt: skip
+    table, arrival = np.zeros((n_kernels, n_classes, 0)), np.zeros(0, np.int64)
+    counts = {"seen": 0, "updates": 0, "mistakes": 0}
+    return {"coef": np.zeros((0, n_classes)), "table": table, "arrival": arrival, **counts}
 
 
 def stream_of(stack: GramStack, coef: NDArray, seen: int) -> Stream:

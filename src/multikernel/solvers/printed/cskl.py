@@ -7,13 +7,7 @@ from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.monitor import SHARE, Monitor
 from multikernel.solvers.common.newton import Start, WeightPoint, evaluate
-from multikernel.solvers.mkl.simplemkl import (
-    border_point,
-    descend,
-    exact_line_search,
-    longest_step,
-    reduced_gradient,
-)
+from multikernel.solvers.mkl.simplemkl import border_point, descend, exact_line_search, longest_step, reduced_step
 
 Vector = NDArray[np.float64]
 
@@ -33,27 +27,10 @@ def cskl_printed(problem: MinMaxProblem, monitor: Monitor, start: Start = None, 
         monitor.stopped = "settled" if settled else monitor.stopped
         if monitor(point.weights, point.alpha) or settled:
             return
-        moved = _reduced_gradient_step(point, tol)
+        pivot = int(np.argmin(np.abs(point.weights - 0.5)))
+        moved = reduced_step(point, pivot, tol, until_uphill=False)
         settled = abs(moved.value - point.value) <= monitor.tol * abs(moved.value)
         point = moved
-
-
-def _reduced_gradient_step(point: WeightPoint, tol: float) -> WeightPoint:
-    """Algorithm 2: as far as weights can go while J falls, then a line search."""
-    pivot = int(np.argmin(np.abs(point.weights - 0.5)))
-    direction = reduced_gradient(point.weights, point.gradient, pivot)
-    while True:
-        longest, blocked = longest_step(point.weights, direction)
-        if blocked < 0:
-            return point
-        end = border_point(point, direction, longest, blocked, tol)
-        if not end.value < point.value:
-            return exact_line_search(point, end, direction, longest, tol)
-        if blocked == pivot:
-            return end
-        point = end
-        direction[pivot] += direction[blocked]
-        direction[blocked] = 0.0
 
 
 def lp_direction(

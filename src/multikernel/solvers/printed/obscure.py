@@ -4,12 +4,11 @@ Samples are drawn at random, with replacement; an epoch is n draws. What is judg
 and that is what they return: no averages, no line search, nothing learnt on the way but R.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multikernel.problems.obscure import ObscureProblem
 from multikernel.runtime.clock import late
@@ -25,48 +24,28 @@ from multikernel.solvers.obscure.obscure import (
 )
 
 
-def obscure_online(
-    problem: ObscureProblem,
-    monitor: Monitor,
-    start: Start = None,
-    *,
-    max_iter: int = 1000,
-    eta: float = 2.0,
-    random_state: Any = None,
-) -> None:
-    """Stage 1 alone [OJC10, alg. 1], until no training sample has a loss; the monitor has the result."""
-    Walk(problem, monitor, start, random_state).online(max_iter, eta)
-
-
 def obscure_printed(
-    problem: ObscureProblem,
-    monitor: Monitor,
-    start: Start = None,
-    *,
-    max_iter: int = 1000,
-    eta: float = 2.0,
-    random_state: Any = None,
-) -> None:
-    """Stage 1, then stage 2 from its θ within its R [OJC10, alg. 1 and alg. 2]; the monitor has the result.
+    problem: ObscureProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, eta: float = 2.0,
+    method: str = "obscure", random_state: Any = None,
+) -> None:  # fmt: skip
+    """OBSCURE: stage 1 [OJC10, alg. 1], then stage 2 from its θ within its R [OJC10, alg. 2].
 
     The paper leaves open how long stage 1 takes: here until no sample has a loss, 20 epochs or half of all at most. A
-    start takes its place.
+    start takes its place. The method "online" is stage 1 alone, until no training sample has a loss; "pegasos" is
+    p-norm Pegasos [OJC10, sect. 4.1], stage 2 from zero with steps ``q / (lam t)``, from a start those of the tenth
+    epoch at least: the first step of Pegasos multiplies its start by zero.
     """
     walk = Walk(problem, monitor, start, random_state)
-    if start is not None or not walk.online(min(ONLINE_EPOCHS, max(1, max_iter // 2)), eta):
+    if method == "online":
+        walk.online(max_iter, eta)
+    elif method == "pegasos":
+        walk.batch(max_iter, np.inf, 0.0 if start is None else 10.0 * len(problem.loss))
+    elif start is not None or not walk.online(min(ONLINE_EPOCHS, max(1, max_iter // 2)), eta):
         walk.batch(max_iter, walk.radius())
 
 
-def pegasos(
-    problem: ObscureProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000, random_state: Any = None
-) -> None:
-    """p-norm Pegasos [OJC10, sect. 4.1]: stage 2 with steps ``q / (lam t)`` from zero; the monitor has the result.
-
-    From a start steps are those of the tenth epoch at least: the first step of Pegasos multiplies its start by zero.
-    """
-    walk = Walk(problem, monitor, start, random_state)
-    least = 0.0 if start is None else 10.0 * len(problem.loss)
-    walk.batch(max_iter, np.inf, least)
+obscure_online = partial(obscure_printed, method="online")
+pegasos = partial(obscure_printed, method="pegasos")
 
 
 class Walk:
@@ -81,20 +60,7 @@ class Walk:
 
     def online(self, last: int, eta: float) -> bool:
         """Stage 1 up to epoch ``last``; true if the monitor says stop."""
-        due, stop = self.epoch + 1, False
-        while not stop:
-            self.state.online(self._draws(), eta)
-            self.epoch += 1
-            ends = self.epoch >= last or late() or self._loss() == 0.0
-            if ends or self.epoch >= due:
-                due, stop = _next(self.epoch), self._judge(stage=1)
-            if ends:
-                break
-        return stop
-
-    def radius(self) -> float:
-        """R, a bound on the norm of the optimum from the value of w [OJC10, eq. (10)]."""
-        return float(np.sqrt((self.state.norm / self.problem.q) ** 2 + 2.0 / self.problem.lam * self._loss()))
+        return self._epochs(last, lambda draws: self.state.online(draws, eta), lambda: self._loss() == 0.0, stage=1)
 
     def batch(self, last: int, radius: float, steps: float = 0.0) -> None:
         """Stage 2 up to epoch ``last``, after so many steps at least, or after those of the run that is resumed."""
@@ -103,34 +69,36 @@ class Walk:
             self.state.restart(max(steps, float(rows[-1]["steps"])), float(rows[-1]["step"]))
         else:
             self.state.restart(steps)
-        lengths, due = self.state.lengths(), self.epoch + 1
-        while self.epoch < last:
-            self.state.proximal(self._draws(), radius, lengths)
-            self.epoch += 1
-            if self.epoch >= due or self.epoch == last or late():
-                due = _next(self.epoch)
-                if self._judge(stage=2, radius=radius):
-                    return
+        step = partial(self.state.proximal, radius=radius, lengths=self.state.lengths())
+        self._epochs(last, step, lambda: False, stage=2, radius=radius)
 
-    def _draws(self) -> NDArray[np.int64]:
-        n = len(self.problem.loss)
-        return self.rng.integers(n, size=n)
+    def _epochs(self, last: int, step: Callable[..., None], is_over: Callable[[], bool], **notes: float) -> bool:
+        """Epochs up to ``last``, judged now and then as judging reads all kernels; true if the monitor says stop."""
+        n, due, ends = len(self.problem.loss), self.epoch + 1, False
+        while self.epoch < last and not ends:
+            step(self.rng.integers(n, size=n))
+            self.epoch += 1
+            ends = self.epoch == last or late() or is_over()
+            if ends or self.epoch >= due:
+                due = max(self.epoch + 1, int(GROWTH * self.epoch))
+                if self._judge(**notes):
+                    return True
+        return False
+
+    def radius(self) -> float:
+        """R, a bound on the norm of the optimum from the value of w [OJC10, eq. (10)]."""
+        return float(np.sqrt((self.state.norm / self.problem.q) ** 2 + 2.0 / self.problem.lam * self._loss()))
 
     def _loss(self) -> float:
         scores = np.tensordot(self.state.weights, self.state.table, axes=1).T
         return self.problem.loss.value(self.state.scale / self.problem.q * scores)
 
-    def _judge(self, stage: int, **notes: float) -> bool:
+    def _judge(self, **notes: float) -> bool:
         """Have w judged as it is; true if the monitor says stop."""
         state = self.state
         state.settle()
         self.monitor.notes = {
-            **notes, "epoch": self.epoch, "stage": stage, "steps": state.steps, "step": state.step,
+            **notes, "epoch": self.epoch, "steps": state.steps, "step": state.step,
             "updates": state.updates, "mistakes": state.mistakes,
         }  # fmt: skip
         return self.monitor(state.weights, state.scale / self.problem.q * state.coef)
-
-
-def _next(epoch: int) -> int:
-    """The epoch to judge after this one: judging reads all kernels."""
-    return max(epoch + 1, int(GROWTH * epoch))
