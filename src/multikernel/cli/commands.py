@@ -21,7 +21,7 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from multikernel import SVRGMKLRegressor
+from multikernel import MKLRegressor, SVRGMKLRegressor
 from multikernel.cli.parser import UsageError, known_names
 from multikernel.cli.progress import ProgressBar
 from multikernel.cli.task import FAMILIES, CommandTask, begin, check_outputs, say, say_left_out
@@ -160,16 +160,27 @@ def _described(task: CommandTask, options: argparse.Namespace) -> tuple[CommandT
     return replace(task, X=X, preparation=replace(task.preparation, scale=None)), cues
 
 
+_PRICES = {"C": (0.1, 1.0, 10.0, 100.0)}
+# ``fit --regression --method``; with ε = 0 no target is too small to matter, whatever its unit.
+REGRESSORS = {
+    "svrg": Method("svrg-regression", "SVRG-MKL regression", SVRGMKLRegressor, grid=_PRICES),
+    "mkl": Method("mkl-regression", "MKL regression, p = 1", MKLRegressor, {"epsilon": 0.0}, _PRICES),
+    "mkl-p2": Method("mkl-p2-regression", "MKL regression, p = 2", MKLRegressor, {"epsilon": 0.0, "p": 2.0}, _PRICES),
+}
+
+
 def _method(options: argparse.Namespace) -> Method:
     """The method to fit, with what the options say about it."""
     if options.regression:
-        for option in ("method", "scoring", "class_weight", "proba"):
+        for option in ("scoring", "class_weight", "proba"):
             if option in getattr(options, "given", ()):
                 raise UsageError(
                     f"--{option.replace('_', '-')} is for classification: leave it out with --regression"
                 )
-        grid = {"C": (0.1, 1.0, 10.0, 100.0)}
-        method = Method("svrg-regression", "SVRG-MKL regression", SVRGMKLRegressor, grid=grid)
+        name = options.method if "method" in getattr(options, "given", ()) else "svrg"
+        if name not in REGRESSORS:
+            raise UsageError(f"--method {name}: with --regression it is one of {', '.join(REGRESSORS)}")
+        method = REGRESSORS[name]
         return configured(method, max_time=options.max_time)
     names = known_names(options.method, list(available()), "method")
     if len(names) > 1:

@@ -185,7 +185,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
             "kernels, one per view, family and bandwidth": _kernels(),
             "model": (
                 _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
-                _flag("--regression", "the target is a number: fit SVRGMKLRegressor"),
+                _flag("--regression", "the target is a number; --method svrg (default), mkl or mkl-p2"),
                 _flag("--proba", "calibrate probabilities, by five more fits (not needed for svrg)"),
                 _option("-o --output", "FILE", "model file to write, such as model.mkl", required=True),
             ),
