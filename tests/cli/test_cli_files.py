@@ -343,9 +343,12 @@ def test_numbers_are_predicted(run):
     assert "SVRGMKLRegressor" in run("info", "r.mkl")[1]
     for option in ("--scores", "--proba"):
         assert "it predicts numbers" in run("predict", "r.mkl", "-d", "d.csv", option)[2]
-    code, _, err = run("fit", "-d", "d.csv", "--regression", "-m", "mkl", "-o", "r.mkl")
+    code, _, err = run("fit", "-d", "d.csv", "--regression", "-m", "mkl-p2", "-C", "100", "-o", "r.mkl")
+    assert code == 0, err
+    assert "MKLRegressor" in run("info", "r.mkl")[1]
+    code, _, err = run("fit", "-d", "d.csv", "--regression", "-m", "easymkl", "-o", "r.mkl")
     assert code == 2
-    assert "--method is for classification" in err
+    assert "with --regression it is one of svrg, mkl, mkl-p2" in err
 
 
 def test_rare_classes_can_be_weighed_and_scored_alike(run):

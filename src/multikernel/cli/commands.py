@@ -23,7 +23,7 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from multikernel import SVRGMKLRegressor
+from multikernel import MKLRegressor, SVRGMKLRegressor
 from multikernel.cli.blocks import BlockTask, answers, cluster, compare_blocks, in_blocks
 from multikernel.cli.parser import UsageError, known_names, refuse
 from multikernel.cli.progress import ProgressBar
@@ -213,13 +213,23 @@ def _answers_of(model: Any, options: argparse.Namespace, X: Any) -> dict[str, np
     return {"prediction": model.predict(X), **_extra_columns(model, X, options)}
 
 
+_PRICES = {"C": (0.1, 1.0, 10.0, 100.0)}
+# ``fit --regression --method``; with ε = 0 no target is too small to matter, whatever its unit.
+REGRESSORS = {
+    "svrg": Method("svrg-regression", "SVRG-MKL regression", SVRGMKLRegressor, grid=_PRICES),
+    "mkl": Method("mkl-regression", "MKL regression, p = 1", MKLRegressor, {"epsilon": 0.0}, _PRICES),
+    "mkl-p2": Method("mkl-p2-regression", "MKL regression, p = 2", MKLRegressor, {"epsilon": 0.0, "p": 2.0}, _PRICES),
+}
+
+
 def _method(options: argparse.Namespace) -> Method:
     """The method to fit, with what the options say about it."""
     if options.regression:
-        only = ("method", "scoring", "class_weight", "proba")
-        refuse(options, only, "is for classification: leave it out with --regression")
-        grid = {"C": (0.1, 1.0, 10.0, 100.0)}
-        method = Method("svrg-regression", "SVRG-MKL regression", SVRGMKLRegressor, grid=grid)
+        refuse(options, ("scoring", "class_weight", "proba"), "is for classification: leave it out with --regression")
+        name = options.method if "method" in getattr(options, "given", ()) else "svrg"
+        if name not in REGRESSORS:
+            raise UsageError(f"--method {name}: with --regression it is one of {', '.join(REGRESSORS)}")
+        method = REGRESSORS[name]
         return configured(method, max_time=options.max_time)
     names = known_names(options.method, list(available()), "method")
     if len(names) > 1:

@@ -180,7 +180,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
             "Parquet files of more than 20,000 rows, which are read in blocks": BLOCKS,
             "model": (
                 _option("-m --method", "NAME", "method (default: %(default)s)", default="average"),
-                _flag("--regression", "the target is a number: fit SVRGMKLRegressor"),
+                _flag("--regression", "the target is a number; --method svrg (default), mkl or mkl-p2"),
                 _flag("--proba", "calibrate probabilities, by five more fits (not needed for svrg)"),
                 _option("-o --output", "FILE", "model file to write, such as model.mkl", required=True),
             ),

@@ -37,7 +37,7 @@ from multikernel.kernels.quantities import is_annotated
 from multikernel.kernels.views import annotated_table
 from multikernel.runtime.checkpoint import Checkpoint
 from multikernel.runtime.clock import grace
-from multikernel.runtime.monitor import Result
+from multikernel.runtime.monitor import Monitor, Result
 from multikernel.runtime.run import Run, Solver
 from multikernel.svm import CSVM, LabelSVMs, NuSVM
 
@@ -273,14 +273,25 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if context is not None:
             context.call_on_fit_task_end(**task)
 
-    def _solve(self, run: Run, data: TrainingData, problems: Sequence[Any], previous: Any = None) -> list[Result]:
-        """Solve the problems, starting from the solution ``previous`` of another fit if it has the same size."""
+    def _solve(
+        self, run: Run, data: TrainingData, problems: Sequence[Any], previous: Any = None, judge_first: bool = False
+    ) -> list[Result]:
+        """Solve the problems, starting from the solution ``previous`` of another fit if it has the same size.
+
+        ``judge_first``: that may be the solution as it is.
+        """
         starts = None
         if previous is not None:
             shape = data.targets.shape[1], data.stack.shape[1]
             starts = starts_of(previous[0], previous[1], shape, data.stack.n_kernels, len(problems))
-        checkpoint = self._checkpoint(data)
-        return run.solve(problems, self._solver(), starts, checkpoint=checkpoint, patience=self._patience())
+        checkpoint, solver = self._checkpoint(data), self._solver()
+
+        def unless_solved(problem: Any, monitor: Monitor, start: Any) -> None:
+            if start is None or not monitor(*start):
+                solver(problem, monitor, start)
+
+        chosen = unless_solved if judge_first else solver
+        return run.solve(problems, chosen, starts, checkpoint=checkpoint, patience=self._patience())
 
     def _check_parameters(self) -> None:
         self._check_numbers()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import indexable
+from sklearn.utils import column_or_1d, indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _num_samples
 
@@ -49,12 +49,17 @@ class CrossValidated:
         self, run: Run, plain: Any, data: tuple[Any, Any, Any], score: Callable[..., list[float]], advice: str
     ) -> NDArray[np.float64]:
         """A row of scores for each fold that time allows; ``score`` takes what :func:`cut_fold` returns."""
-        X, y, weight = indexable(data[0], np.asarray(data[1]), data[2])
-        splits, rows = folds_of(self.cv, y, y), []
-        with run.search(len(splits), "fold", advice) as search:
-            for train, test in splits:
-                rows.append(score(*cut_fold(plain, X, y, weight, train, test)))
-                search.advance()
+        rows: list[list[float]] = []
+        try:
+            X, y, weight = indexable(data[0], column_or_1d(data[1]), data[2])
+            splits = folds_of(self.cv, y, y)
+            with run.search(len(splits), "fold", advice) as search:
+                for train, test in splits:
+                    rows.append(score(*cut_fold(plain, X, y, weight, train, test)))
+                    search.advance()
+        except (ValueError, TypeError):
+            plain._validate(*data)  # what is wrong with all samples is said of all, not of those of a fold
+            raise
         return np.array(rows)
 
 

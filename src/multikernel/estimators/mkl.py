@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
 
 from multikernel.estimators.base import C_GRID, KernelMachine, TaskWeightsClassifier, TrainingData, is_number
 from multikernel.estimators.cross_validation import CrossValidated
@@ -53,7 +52,7 @@ class MKLClassifier(Restartable, TaskWeightsClassifier):
         for any. "auto" takes "newton", and "lp" for p > 1 with more than 100 kernels.
     l1_ratio : float, optional
         If given, weights come from an elastic net instead of a ball: the regulariser is ½ (a (Σ_j ‖w_j‖)² +
-        (1 − a) Σ_j ‖w_j‖²) with a = ``l1_ratio``, from 1, which is p = 1, to 0, equal weights [ST11], [Cit15].
+        (1 − a) Σ_j ‖w_j‖²) with a = ``l1_ratio``, from 1, which is p = 1, to 0, equal weights [TS10], [ST11].
         Weights are sparse, but kernels that say the same share theirs. p is not used; solvers are "newton", which
         "auto" takes, "silp" and "lp".
     groups : list of lists, or array-like of shape (F,), optional
@@ -246,8 +245,6 @@ class MKLClassifierCV(CrossValidated, Resumable, TaskWeightsClassifier):
 
         self._check_parameters()
         plain = self._plain(MKLClassifier)
-        plain._validate(X, y, sample_weight)  # bad data get their errors here
-        y = column_or_1d(y)
         ps = np.asarray(self.ps, dtype=np.float64)
         Cs = np.asarray([1.0] if self.nu is not None else self.Cs, dtype=np.float64)
 

@@ -210,7 +210,7 @@ def mkl_grid(
             with fitted._run() as run:
                 problems = fitted._problems(data, run)
                 start = None if previous is None else _start(previous, fitted, parameter, problems)
-                fitted._store(data, problems, fitted._solve(run, data, problems, start))
+                fitted._store(data, problems, fitted._solve(run, data, problems, start, judge_first=settled))
             left = fitted
         row_above = grid[i]
     return grid

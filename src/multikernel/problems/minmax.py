@@ -286,9 +286,10 @@ class MinMaxProblem(KernelProblem):
         """
         operator = as_operator(self.kernel(weights)) if kernel is None else kernel
         columns = zip(self.inner.svms, alpha.reshape(len(alpha), -1).T, self.scores_by_label(alpha, chosen))
-        total = np.zeros((len(chosen), len(chosen)))
-        for svm, column, scores in columns:
-            total += _curvature_of_one(svm, operator, scores, column, ridge, ROUGH_FREE if rough else MOST_FREE)
+        total, most = np.zeros((len(chosen), len(chosen))), ROUGH_FREE if rough else MOST_FREE
+        with one_blas_thread():
+            for svm, column, scores in columns:
+                total += _curvature_of_one(svm, operator, scores, column, ridge, most)
         return total
 
 
@@ -311,8 +312,7 @@ def _curvature_of_one(
     E = np.column_stack([np.isin(free, group) for group in box.groups]) if box.groups else np.zeros((len(free), 0))
     E = E[:, E.any(axis=0)]
     right = np.hstack([scores[:, free].T, E.astype(np.float64)])
-    with one_blas_thread():
-        Y = solve_triangular(ridged_cholesky(K), right, lower=True, check_finite=False)
+    Y = solve_triangular(ridged_cholesky(K), right, lower=True, check_finite=False)
     S, sums = Y[:, : len(scores)], Y[:, len(scores) :]
     if sums.shape[1]:
         basis = np.linalg.qr(sums)[0]

@@ -208,7 +208,11 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> contextlib.AbstractContextManager:
+_one_thread = False  # whether a block of one_blas_thread is at work
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread inside a ``with`` block: for many small factorisations.
 
     Handing each to several threads costs more than it saves, and a hundred times as much where the cores are busy
@@ -216,4 +220,13 @@ def one_blas_thread() -> contextlib.AbstractContextManager:
     belongs to the first thread that sets it; in others the block does nothing, so whoever starts threads sets it
     before.
     """
-    return _blas().limit(limits=1, user_api="blas")
+    global _one_thread
+    if _one_thread:  # asking the libraries takes a third of a millisecond
+        yield
+        return
+    _one_thread = True
+    try:
+        with _blas().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _one_thread = False

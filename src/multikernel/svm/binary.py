@@ -71,7 +71,8 @@ class SVM:
     def sample(self, rows: NDArray[np.intp]) -> Self | None:
         """The SVM of some of the samples, which stand for all of their class; None if a class has too few there."""
         other = copy.copy(self)
-        other.__dict__.pop("problem", None)
+        for known in ("problem", "_last_intercept"):
+            other.__dict__.pop(known, None)
         other.signs, other.upper = self.signs[rows], self.upper[rows]
         for sign in (-1.0, 1.0):
             everywhere, here = self.upper[self.signs == sign], other.upper[other.signs == sign]
@@ -130,7 +131,7 @@ class SVM:
     def shortfall(self, alpha: Vector) -> float:
         """By how much the sums of ``alpha`` are wrong, all together: rounding, for a feasible one."""
         box = self.problem
-        return sum(abs(math.fsum([*alpha[group], -total])) for group, total in zip(box.groups, box.totals))
+        return sum(abs(math.fsum([*alpha[group].tolist(), -total])) for group, total in zip(box.groups, box.totals))
 
     def linear_error(self, alpha: Vector) -> float:
         """What ``linear(alpha)`` may be off by: rounding, and what it takes to make the sums of ``alpha`` right."""
@@ -245,6 +246,7 @@ class CSVM(SVM):
     """
 
     is_c_svm = True
+    _last_intercept: tuple[Vector, float] | None = None  # scores, and their bias
 
     def __init__(
         self,
@@ -272,8 +274,13 @@ class CSVM(SVM):
         """The bias with the least loss for these scores: exact, the middle where several are; 0.0 without bias."""
         if not self.bias:
             return 0.0
-        # sample i starts or stops losing at bias = signs_i − scores_i, where the slope of the loss rises by C_i
-        return weighted_quantile(self.signs - scores, self.upper, float(self.upper[self.signs > 0].sum()))
+        known = self._last_intercept  # asked for again with every bound and certificate
+        if known is None or not np.array_equal(known[0], scores):
+            # sample i starts or stops losing at bias = signs_i − scores_i, where the slope of the loss rises by C_i
+            total = float(self.upper[self.signs > 0].sum())
+            known = np.array(scores), weighted_quantile(self.signs - scores, self.upper, total)
+            self._last_intercept = known
+        return known[1]
 
     def losses(self, scores: Vector, error: Vector | None = None) -> float:
         """``Σ C_i max(0, 1 − signs_i (scores_i + bias))`` with the best bias, and what it may be off by."""

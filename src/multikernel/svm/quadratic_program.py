@@ -293,7 +293,7 @@ def weighted_quantile(points: Vector, weights: Vector, mass: float) -> float:
     points, weights = points[used], weights[used]
     if len(points) == 0:
         return 0.0
-    order = np.argsort(points, kind="stable")
+    order = np.argsort(points)
     cumulative = np.cumsum(weights[order])
     rounding = 1e-12 * cumulative[-1]
     low = min(int(np.searchsorted(cumulative, mass - rounding)), len(points) - 1)
