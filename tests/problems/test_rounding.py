@@ -360,8 +360,8 @@ def assert_bounds(values, certificates):
     assert any(needed)
 
 
-@pytest.mark.parametrize("sharp", [False, True])
-@pytest.mark.parametrize("storage", [DenseStack, explicit])
+# entries made of features are rounded themselves, so more precise sums of them would prove nothing
+@pytest.mark.parametrize(("storage", "sharp"), [(DenseStack, False), (DenseStack, True), (explicit, False)])
 @pytest.mark.parametrize(
     ("name", "make"),
     [

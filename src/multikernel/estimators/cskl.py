@@ -63,7 +63,9 @@ class CappedWeightsClassifier(TaskWeightsClassifier):
         if t is None:
             return
         if not isinstance(t, numbers.Real) or not float(t) >= 1.0:
-            raise ValueError(f"t={t!r} must be from 1 to the number of kernels: it is the sum of the weights.")
+            raise ValueError(
+                f"t={t!r} must be a number from 1 to the number of kernels: it is the sum of the weights."
+            )
         if self.exact and float(t) != round(float(t)):
             raise ValueError(f"exact=True needs a whole number of kernels, got t={t!r}: round t, or set exact=False.")
 

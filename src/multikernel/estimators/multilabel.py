@@ -135,7 +135,7 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
 
     _passes = 70
     _state = attributes(
-        *("label_weights_", "label_objectives_"),
+        *("label_weights_", "label_objectives_", "n_svms_"),
         multilabel_=flags(),
         constant_labels_=positions("constant", below="classes"),
         _constants=reals("constant"),

@@ -270,6 +270,7 @@ class Monitor:
         (weights, alpha), proof = self.best, self.proof
         if proof is None or proof.shape != alpha.shape or np.array_equal(proof, alpha) or late():
             return
+        proof = self.problem.repaired(weights, proof)[1]  # a mixture of several may leave its bounds by rounding
         alone = self._judged(weights, proof)
         if alone.relative_gap <= self.tol:
             self._keep((weights, proof), alone)
