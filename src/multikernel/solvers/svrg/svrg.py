@@ -61,7 +61,10 @@ def lbfgs(
 
 
 def lbfgs_newton(problem: SmoothProblem, monitor: Monitor, start: Start = None, *, max_iter: int = 1000) -> None:
-    """As :func:`lbfgs`, with Newton directions by conjugate gradients where steps leave half of the gap or more."""
+    """As :func:`lbfgs`, with Newton directions by conjugate gradients where steps leave half of the gap or more.
+
+    For kernels that are too large to factor. With a C so large that the kernel matters alone it may creep.
+    """
     last: tuple[Iterate | None, float, int] = None, np.inf, 0
 
     def advance(point: Iterate, pairs: Pairs) -> None:
