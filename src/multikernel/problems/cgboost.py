@@ -39,6 +39,10 @@ class ColumnProblem:
         """No kernel, and a feasible alpha."""
         return np.zeros(self.stack.n_kernels), self.inner.start()
 
+    def repaired(self, weights: NDArray, alpha: NDArray) -> tuple[NDArray, NDArray]:
+        """Kernels chosen or not, and a feasible alpha near the one given."""
+        return (np.asarray(weights) > 0.5).astype(np.float64), self.inner.repair(alpha)
+
     def master(self, weights: NDArray) -> Array:
         """Σ K_j² over the kernels with a weight of one, shape (n, n); it grows by the kernels that are new."""
         chosen = np.asarray(weights) > 0.5

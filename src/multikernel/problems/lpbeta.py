@@ -85,6 +85,10 @@ class MarginProblem:
         prices[missing, (self.codes[missing] + 1) % self.n_classes] = wanted[missing]
         return prices
 
+    def repaired(self, weights: NDArray, prices: NDArray) -> tuple[NDArray, NDArray]:
+        """Feasible weights and prices near those given."""
+        return self.members(weights), self.prices(prices)
+
     def margin(self, weights: NDArray) -> float:
         """The best ρ for these weights."""
         return weighted_quantile(self.margins(weights).min(axis=1), self.caps, 1.0)
