@@ -18,6 +18,7 @@ WEIGHT_NORMS = (1.0, 1.0 + 2**-4, 1.25, 1.5, 2.0, 4.0, math.inf)
 GROUP_NORMS = (1.01, 1.05, 1.10, 1.25, 1.50, 1.75, 2.0)  # [OJC10, sect. 4]
 FISHER_NORMS = (1.0, *(1.0 + 2.0**-k for k in range(6, 0, -1)), 2.0, 3.0, 4.0, 8.0, 1e6)  # [YMBCK10, sect. 4.1]
 REGS = tuple(np.logspace(-8, 1, 10).tolist())
+SVM_CS = tuple(2.0**k for k in range(-2, 8))  # those of MK-SVM there
 FILE = "flower17_dist.npz"
 DIFFERS = "Descriptors and splits are not those of the papers, so published figures are comparable, not identical."
 
