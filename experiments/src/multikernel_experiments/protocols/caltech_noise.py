@@ -65,8 +65,8 @@ PROTOCOL = Protocol(
     name="caltech-noise",
     title="Caltech-101 with noise kernels",
     about="Twelve kernels, one a descriptor, and up to ten RBF kernels on random vectors; 15 training and 15 test "
-    "images a class on three given splits, parameters chosen by three folds of the training images, p, λ and C from the "
-    "paper's twelve, ten and ten values. A quick run has 20 classes.",
+    "images a class on three given splits, parameters chosen by three folds of the training images, p, λ and C "
+    "from the paper's twelve, ten and ten values. A quick run has 20 classes.",
     source="[YMBCK10, Figure 3]",
     files=(CALTECH,),
     entries=(
