@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from multikernel_experiments.findings.passes import at, course, decades, flattening, overtakes, passes_to
-from multikernel_experiments.findings.rates import complexity_table, costs, flatten
+from multikernel_experiments.findings.rates import complexity_table, costs, flatten, grows_like_log
 from multikernel_experiments.protocol import FAILS, HOLDS, UNDECIDED
 from multikernel_experiments.protocols import svrg_rate, svrg_scaling
 from multikernel_experiments.results import Results
@@ -65,6 +65,18 @@ def test_the_cost_of_an_error_is_the_passes_until_it_is_reached():
     ((_, (heads, rows)),) = complexity_table(results, svrg_rate.LINES, svrg_rate.ROWS, svrg_rate.ERRORS)
     assert rows[0][0] == "Level MKL, p = 1"
     assert all(len(row) == len(heads) for row in rows)
+
+
+def test_an_error_beyond_the_end_of_a_run_is_not_judged():
+    results, lines = Results(svrg_rate.PROTOCOL), svrg_rate.LINES
+    for setting in svrg_rate.PROTOCOL.settings:
+        for key in lines:
+            results.cells[setting, 0, key] = record(1.0 + 10.0 ** (-PASSES / 8))
+        results.cells[setting, 0, "printed"] = record(1.0 + 10.0 ** (-PASSES[:20] / 8))
+    verdict, text = grows_like_log(results, lines, "printed", svrg_rate.ERRORS)
+    assert verdict == HOLDS
+    assert "mfeat: 9, 17, never" in text
+    assert grows_like_log(results, lines, "printed", (1e-1, 1e-4))[0] == UNDECIDED
 
 
 def test_a_course_is_the_best_so_far_above_the_bound_that_another_entry_proves():
