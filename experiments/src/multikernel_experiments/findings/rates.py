@@ -66,7 +66,7 @@ def costs(
     """Passes, and seconds, until the objective is within each share of its optimum; inf where it never is."""
     passes, far = course(results, key, setting, lines[key])
     record = results.cells.get((setting, 0, key))
-    times = [row["time"] for row in record["history"] if "objective" in row] if record and passes else []
+    times = [row["time"] for row in record["history"] if "objective" in row][: len(passes)] if record else []
     reached = [next((k for k, value in enumerate(far) if value <= error), None) for error in errors]
     return [(passes[k], times[k]) if k is not None and k < len(times) else (math.inf, math.inf) for k in reached]
 
