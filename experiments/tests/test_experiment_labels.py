@@ -189,7 +189,7 @@ def test_verdicts_on_one_kernel_for_many_labels_read_scores_and_times_of_each_se
     seconds = {key: np.ones(4) for key in keys} | {"line-sa": np.full(4, 0.02), "line-sum": np.full(4, 2.5)}
     alike, faster, accurate = all_protocols()["multilabel"].verdicts(made_up("multilabel", seconds, scores))
     assert (alike.verdict, faster.verdict, accurate.verdict) == (HOLDS, HOLDS, HOLDS)
-    assert "VOC 2007: 60 against 250 SVMs, 0.02 against 2.50 s" in faster.evidence
+    assert "VOC 2007, 59.0: 60 against 250 SVMs, 0.02 against 2.50 s" in faster.evidence
     scores["gmkl"], seconds["line-sum"] = np.array([0.6, 0.7, 0.6, 0.6]), np.array([2.0, 0.01, 2.0, 2.0])
     _, faster, accurate = all_protocols()["multilabel"].verdicts(made_up("multilabel", seconds, scores))
     assert (faster.verdict, accurate.verdict) == (IN_PART, IN_PART)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from multikernel_experiments.findings.passes import at, course, decades, flattening, overtakes, passes_to
-from multikernel_experiments.findings.rates import complexity_table, costs, flatten
+from multikernel_experiments.findings.rates import complexity_table, costs, flatten, grows_like_log
 from multikernel_experiments.protocol import FAILS, HOLDS, UNDECIDED
 from multikernel_experiments.protocols import svrg_rate, svrg_scaling
 from multikernel_experiments.results import Results
@@ -67,6 +67,18 @@ def test_the_cost_of_an_error_is_the_passes_until_it_is_reached():
     assert all(len(row) == len(heads) for row in rows)
 
 
+def test_an_error_beyond_the_end_of_a_run_is_not_judged():
+    results, lines = Results(svrg_rate.PROTOCOL), svrg_rate.LINES
+    for setting in svrg_rate.PROTOCOL.settings:
+        for key in lines:
+            results.cells[setting, 0, key] = record(1.0 + 10.0 ** (-PASSES / 8))
+        results.cells[setting, 0, "printed"] = record(1.0 + 10.0 ** (-PASSES[:20] / 8))
+    verdict, text = grows_like_log(results, lines, "printed", svrg_rate.ERRORS)
+    assert verdict == HOLDS
+    assert "mfeat: 9, 17, never" in text
+    assert grows_like_log(results, lines, "printed", (1e-1, 1e-4))[0] == UNDECIDED
+
+
 def test_a_course_is_the_best_so_far_above_the_bound_that_another_entry_proves():
     results = Results(svrg_rate.PROTOCOL)
     results.cells["mfeat", 0, "svrg"] = record(np.array([3.0, 2.0, 2.5]))
@@ -99,8 +111,10 @@ def test_verdicts_on_the_theorem_read_steps_and_errors_apart(power, left, verdic
         for entry in svrg_scaling.PROTOCOL.entries:
             counts = np.array([size**power, 2 * size**power])
             found = record(np.array([1.1, 1.00005]), passes=counts, block_passes=counts, epoch=np.array([1, 2]))
-            far = left * (math.log(2.0) - optimum) if entry.key.startswith("printed") else 0.0
-            results.cells[setting, 0, entry.key] = {**found, "objectives": [optimum + far]}
+            if entry.key.startswith("printed"):  # the alpha that is made at the end is not judged
+                found["history"][-1]["objective"] = optimum + left * (math.log(2.0) - optimum)
+                found["history"].append({"objective": optimum, "time": 0.0})
+            results.cells[setting, 0, entry.key] = {**found, "objectives": [optimum]}
     error, steps, by_samples = svrg_scaling.PROTOCOL.verdicts(results)
     assert error.verdict == verdict
     assert steps.verdict == verdict

@@ -12,7 +12,7 @@ from multikernel_experiments.findings.significance import sign_test
 from multikernel_experiments.findings.sparsity import paired_scores, scores_along_t, used, used_along_t
 from multikernel_experiments.images import CALTECH, at_widths, caltech_split
 from multikernel_experiments.pairs import against_the_rest, random_pair
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNTESTED
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNDECIDED, UNTESTED
 from multikernel_experiments.protocols import cskl_caltech, cskl_toy
 from multikernel_experiments.results import Results
 from multikernel_experiments.standins import StandIns
@@ -128,7 +128,7 @@ def test_the_verdict_on_an_interior_t_follows_from_the_curve(best, verdict):
     verdicts = cskl_toy.PROTOCOL.verdicts(results)
     assert [v.verdict for v in verdicts[:4]] == [verdict] * 4
     assert f"best t = {best}" in verdicts[0].evidence
-    assert verdicts[4].verdict == FAILS  # t by validation is level with the others here
+    assert verdicts[4].verdict == UNDECIDED  # t by validation is level with the others here
     for draw in cskl_toy.PROTOCOL.figures:
         assert render(draw, results, dpi=30) is not None
 
@@ -153,7 +153,10 @@ def test_verdicts_on_caltech_follow_from_wins_and_losses():
     assert "mean score 85.60 against 80.00" in best.evidence
     same = found["one against the rest: CSKL, t by validation, is better than SimpleMKL on 89 % of the problems"]
     assert same.verdict == UNTESTED
-    both = found["Neither SimpleMKL nor ℓ2 MKL is always the best"]
+    assert "cannot lose" in best.evidence
+    best = found["pairs: ν-CSKL, t by best on test, is better than SimpleMKL on 29 % of the problems"]
+    assert "cannot lose" not in best.evidence  # ν-CSKL with t = 1 is not SimpleMKL
+    both = found["pairs: neither SimpleMKL nor ℓ2 MKL is always the best"]
     assert both.verdict == FAILS  # ℓ2 MKL is, here
     ((_, (heads, rows)),) = cskl_caltech.PROTOCOL.tables(results)
     assert len(rows) == 12  # two methods on pairs, one against the rest; two choices of t; two rivals

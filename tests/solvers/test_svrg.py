@@ -189,8 +189,19 @@ def as_printed(problem, eps, seed):
     """Where the algorithm as printed ends."""
     monitor = Unstoppable(problem, eps)
     svrg_paper(problem, monitor, printed=True, random_state=seed)
-    rows = [row for row in monitor.history if "epoch" in row]
-    return next(row for row in rows if row["epoch"] == rows[-1]["epoch"])  # the next has one alpha for all kernels
+    return [row for row in monitor.history if "epoch" in row][-1]
+
+
+def test_the_printed_algorithm_makes_all_its_epochs_and_returns_the_last():
+    K, signs = noisy_kernels(3, n=20)
+    problem = SmoothProblem(gram_stack(np.moveaxis(K, 0, -1)), LogisticLoss(signs), 0.1, 2.0)
+    result = result_of(svrg_paper, problem, 0.1, printed=True, random_state=1)
+    *rows, made = result.history
+    assert [row["epoch"] for row in rows if "epoch" in row] == [1, 2, 3]
+    assert rows[-2]["relative_gap"] <= 0.1  # no reason to stop
+    assert_allclose(result.weights, rows[-1]["weights"], rtol=1e-12)
+    assert made["objective"] <= rows[-1]["objective"]
+    assert "passes" not in made
 
 
 def algorithm_1(K, signs, lam, p, eps, seed):

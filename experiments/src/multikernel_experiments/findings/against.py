@@ -7,7 +7,7 @@ import math
 from multikernel.compare.results import mean
 from multikernel_experiments.findings.significance import FEW, Ranking, holm, paired_t, ranking, sign_test
 from multikernel_experiments.findings.verdicts import Finding
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNDECIDED
 from multikernel_experiments.results import Results
 
 
@@ -64,11 +64,15 @@ def ranked(results: Results) -> Ranking | None:
 
 
 def better_over_settings(results: Results, key: str, other: str) -> Finding | None:
-    """Whether an entry is better than another over three settings at least: beyond chance, by number only, or not."""
+    """Whether an entry is better than another over three settings at least: beyond chance, or by number only.
+
+    It is worse only beyond chance, too; else that is undecided.
+    """
     values = setting_differences(results, key, other)
     if len(values) < 3:
         return None
     wins, ties, losses, p = sign_test(values)
-    verdict = FAILS if wins <= losses else HOLDS if p < 0.05 else IN_PART
+    beyond = p < 0.05
+    verdict = (HOLDS if beyond else IN_PART) if wins > losses else FAILS if beyond else UNDECIDED
     text = f"better on {wins}, equal on {ties}, worse on {losses} of {len(values)} (sign test p = {p:.3f}); "
     return verdict, text + f"mean difference {100 * mean(values):+.1f} points"

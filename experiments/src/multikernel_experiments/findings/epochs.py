@@ -11,7 +11,7 @@ import numpy as np
 from multikernel_experiments.findings.curves import excess, exponent, first_reach
 from multikernel_experiments.findings.drawing import panels, plain, style
 from multikernel_experiments.findings.verdicts import Finding, graded, listed
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART
+from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNDECIDED
 from multikernel_experiments.results import Results
 
 Budgets = Mapping[str, int]  # epochs by key of the entry, the longest last
@@ -61,7 +61,8 @@ def fewer_to_a_score(results: Results, budgets: Budgets, oracle: str, slack: flo
     counts = list(epochs.values())
     falls = [later <= earlier for earlier, later in pairwise(counts)]
     text = f"epochs to an accuracy of {100 * goal:.0f} %, by kernels: {listed(epochs, '.3g')}; seconds: "
-    return graded([all(falls), counts[-1] < counts[0]]), text + listed(seconds, ".2g")
+    verdict = graded([all(falls), counts[-1] < counts[0]]) if np.isfinite(counts).any() else UNDECIDED
+    return verdict, text + listed(seconds, ".2g")
 
 
 def updates(results: Results, key: str, setting: str) -> list[tuple[float, float]]:

@@ -17,12 +17,15 @@ def level_with(results: Results, key: str, other: str, points: float = 1.0) -> F
 
 
 def at_least_as_good(results: Results, key: str, others: Sequence[str], beside: str) -> Finding | None:
-    """Whether an entry is not behind any of the others that were run, in settings that have the one ``beside`` it."""
+    """Whether an entry is not behind any of the others that were run, in settings that have the one ``beside`` it.
+
+    Behind is half a point or more: scores are published in whole points.
+    """
     leads = {
         s: {o: 100 * (results.score(key, s) - results.score(o, s)) for o in others if results.scores(o, s)}
         for s in _both(results, key, beside)
     }
-    found = graded(lead >= 0 for each in leads.values() for lead in each.values())
+    found = graded(lead > -0.5 for each in leads.values() for lead in each.values())
     text = "; ".join(f"{s}: {listed(each, '+.1f', ' ')}" for s, each in leads.items())
     return (found, f"points ahead, {text}") if leads else None
 

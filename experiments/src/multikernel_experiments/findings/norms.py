@@ -43,28 +43,34 @@ def about_as_fast(results: Results, key: str, other: str, factor: float = 2.0) -
 
 
 def sparse_is_robust(results: Results, sparse: Sequence[str], dense: Sequence[str]) -> Finding | None:
-    """Whether sparse entries lose less from the first to the last setting than dense ones, by a point at least."""
+    """Whether every dense entry loses a point from the first to the last setting, and a point more than all sparse.
+
+    In part if only some dense entry does.
+    """
     if not complete(results):
         return None
     first, last = results.protocol.settings[0], results.protocol.settings[-1]
     keys = [entry.key for entry in results.protocol.entries]
     changes = {key: 100 * (results.score(key, last) - results.score(key, first)) for key in keys}
-    kept, worst = [changes[key] for key in sparse], min(changes[key] for key in dense)
-    verdict = HOLDS if min(kept) > worst + 1 and worst < -1 else IN_PART if max(kept) > worst else FAILS
+    least = min(0.0, *(changes[key] for key in sparse)) - 1
+    verdict = graded(changes[key] < least for key in dense)
     title = results.protocol.setting_title
     return verdict, f"change from {first} to {last} {title}: {listed(changes, '+.1f', ' ')}"
 
 
 @on_scores
 def better_than_last(results: Results, norms: Mapping[str, float]) -> Finding | None:
-    """Whether a smaller norm than the last is better than it, by more than two standard errors; norms by key."""
+    """Whether a smaller norm than the last is better than it, by more than two standard errors; norms by key.
+
+    Undecided within them: the best of several norms is ahead by chance alone.
+    """
     if not all(results.scores(key) for key in norms):
         return None
     scores, last = {key: 100 * results.score(key) for key in norms}, list(norms)[-1]
     best = max(scores, key=lambda key: scores[key])
     gain, deviation, count = results.difference(best, last)
     error = 0.0 if count < 2 else deviation / count**0.5
-    verdict = FAILS if best == last else HOLDS if gain > 2 * error else IN_PART
+    verdict = FAILS if best == last else HOLDS if gain > 2 * error else UNDECIDED
     return verdict, listed({f"p = {norms[key]:g}": score for key, score in scores.items()})
 
 

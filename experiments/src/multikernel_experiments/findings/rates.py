@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from multikernel_experiments.findings.passes import Course, at, course, decades, flattening, overtakes
 from multikernel_experiments.findings.verdicts import Finding, graded
@@ -65,7 +66,7 @@ def costs(
     """Passes, and seconds, until the objective is within each share of its optimum; inf where it never is."""
     passes, far = course(results, key, setting, lines[key])
     record = results.cells.get((setting, 0, key))
-    times = [row["time"] for row in record["history"] if "objective" in row] if record and passes else []
+    times = [row["time"] for row in record["history"] if "objective" in row][: len(passes)] if record else []
     reached = [next((k for k, value in enumerate(far) if value <= error), None) for error in errors]
     return [(passes[k], times[k]) if k is not None and k < len(times) else (math.inf, math.inf) for k in reached]
 
@@ -87,15 +88,25 @@ def complexity_table(
 
 
 def grows_like_log(results: Results, lines: Lines, key: str, errors: Sequence[float]) -> Finding | None:
-    """Whether each further decade costs no more than twice the passes of the first; in some settings; or in none."""
+    """Whether the last decade costs no more than twice the passes of one before; in some settings; or in none.
+
+    It is the last one that was reached: how far a run gets that ends by itself is another question. A setting where
+    fewer than two errors were reached is left out.
+    """
     if _courses(results, lines) is None:
         return None
     found = {s: [passes for passes, _ in costs(results, lines, key, s, errors)] for s in results.protocol.settings}
     text = "; ".join(
         f"{s}: " + ", ".join(f"{n:.0f}" if math.isfinite(n) else "never" for n in each) for s, each in found.items()
     )
-    straight = [each[-1] - each[-2] <= 2 * max(each[0], each[1] - each[0]) for each in found.values()]
-    return graded(straight), f"passes to relative errors of {', '.join(f'{e:g}' for e in errors)}: {text}"
+    straight = []
+    for each in found.values():
+        decades_of = [b - a for a, b in pairwise([0.0, *(n for n in each if math.isfinite(n))])]
+        if len(decades_of) > 1:
+            straight.append(decades_of[-1] <= 2 * max(decades_of[:-1]))
+    return graded(
+        straight
+    ) if straight else UNDECIDED, f"passes to relative errors of {', '.join(f'{e:g}' for e in errors)}: {text}"
 
 
 def overtakes_all(

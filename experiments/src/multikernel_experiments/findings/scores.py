@@ -28,32 +28,39 @@ def ahead_of_all(results: Results, key: str, title: str, among: Sequence[str]) -
 
 
 @on_scores
-def alike(results: Results, without: Sequence[str] = (), beside: Mapping[str, str] | None = None) -> Finding | None:
-    """Whether all entries differ by no more than the first one does over splits, or by a point.
+def alike(results: Results, among: Sequence[str]) -> Finding | None:
+    """Whether entries ``among`` these differ by no more than the first one does over splits, or by a point.
 
-    Those in ``beside`` are not judged; their scores are said after these texts.
+    The range of all others is said, not judged.
     """
-    beside, (setting,) = beside or {}, results.protocol.settings
-    found = percent(results, (*without, *beside))
-    if len(found) < 3:
+    (setting,) = results.protocol.settings
+    scores = percent(results)
+    found = {key: scores[key] for key in among if key in scores}
+    rest = {key: score for key, score in scores.items() if key not in among}
+    if len(found) < len(among):
         return None
     low, high = min(found, key=lambda key: found[key]), max(found, key=lambda key: found[key])
-    spread = 100 * results.spread(results.protocol.entries[0].key, setting)
+    spread = 100 * results.spread(among[0], setting)
     unit = max(1.0, spread)  # in this order: one split has no spread
     text = f"from {found[low]:.1f} ({low}) to {found[high]:.1f} ({high})"
     text += f"; ± {spread:.1f} over splits" if results.protocol.n_splits > 1 else ""
-    others = [f"; {words} {100 * results.score(key):.1f}" for key, words in beside.items() if results.scores(key)]
-    return within(found[high] - found[low], unit, 2 * unit), text + "".join(others)
+    text += f"; the others from {min(rest.values()):.1f} to {max(rest.values()):.1f}" if rest else ""
+    return within(found[high] - found[low], unit, 2 * unit), text
 
 
 @on_scores
 def above_and_level(
     results: Results, key: str, title: str, below: tuple[str, str], level: tuple[str, str], slack: float = 1.5
 ) -> Finding:
-    """Whether an entry is better than one and within ``slack`` points of another; each with the words for it."""
-    ahead, apart = (100 * results.difference(key, other)[0] for other, _ in (below, level))
-    verdict = HOLDS if ahead > 0 and abs(apart) <= slack else IN_PART if ahead > 0 or apart > -slack else FAILS
-    return verdict, f"{title} {100 * results.score(key):.1f}: {ahead:+.1f} to {below[1]}, {apart:+.1f} to {level[1]}"
+    """Whether an entry is better than one, by two standard errors, and within ``slack`` points of another.
+
+    Each other one comes with the words for it.
+    """
+    (ahead, deviation, count), (apart, *_) = (results.difference(key, other) for other, _ in (below, level))
+    error = deviation / math.sqrt(max(count, 1))
+    held = ahead > 2 * error, 100 * abs(apart) <= slack
+    text = f"{100 * ahead:+.1f} ± {100 * error:.1f} to {below[1]}, {100 * apart:+.1f} to {level[1]}"
+    return graded(held), f"{title} {100 * results.score(key):.1f}: {text}"
 
 
 @on_scores
@@ -81,16 +88,20 @@ def ahead_in_settings(results: Results, key: str, other: str) -> Finding | None:
 
 
 def ahead_of_several(results: Results, key: str, others: Mapping[str, str]) -> Finding | None:
-    """Whether an entry is ahead of each of these by more than two standard errors, in every setting."""
+    """Whether an entry is ahead of each of these by more than two standard errors, in every setting.
+
+    Where no difference is beyond two standard errors, there is nothing to tell.
+    """
     parts, leads = [], []
     for setting in results.protocol.settings:
         for other, title in others.items():
             lead, deviation, count = results.difference(key, other, setting)
             if count > 1:
                 error = deviation / math.sqrt(count)
-                leads.append(lead > 2 * error)
+                leads.append(0 if abs(lead) <= 2 * error else math.copysign(1, lead))
                 parts.append(f"{setting}, against {title} {100 * lead:+.2f} ± {100 * error:.2f}")
-    return (graded(leads), "; ".join(parts)) if parts else None
+    verdict = graded(lead > 0 for lead in leads) if any(leads) else UNDECIDED
+    return (verdict, "; ".join(parts)) if parts else None
 
 
 def on_top_everywhere(results: Results, key: str, words: str) -> Finding | None:

@@ -8,9 +8,9 @@ from multikernel.kernels import RBF
 from multikernel_experiments import archives as a
 from multikernel_experiments.findings.drawing import Picture
 from multikernel_experiments.findings.sizes import excess_is_steady, gains_with_size, time_by_size, time_is_linear
-from multikernel_experiments.findings.verdicts import Claim
+from multikernel_experiments.findings.verdicts import HERE, Claim
 from multikernel_experiments.images import CALTECH, caltech39
-from multikernel_experiments.protocol import PRINTED, Entry, Protocol, Task
+from multikernel_experiments.protocol import OWN, PRINTED, Entry, Protocol, Task
 
 MFEAT = "mfeat.npz"
 PER_CLASS = {"Caltech-101": {f"Caltech {k}": 102 * k for k in (5, 10, 15, 25)}}
@@ -48,10 +48,10 @@ CLAIMS = (
     ),
     Claim(
         "The number of epochs does not have to grow with the samples",
-        "OJC10, Figure 2 (right)",
+        HERE,
         excess_is_steady,
         by=BY,
-        about=PRINTED,
+        about=OWN,
         key="obscure",
         oracle="sdca",
         families=PER_CLASS,

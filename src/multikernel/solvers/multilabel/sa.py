@@ -197,8 +197,9 @@ def label_sa(
 
     Differs from the printed algorithm where that is wrong: γ is ascended, p has a step of its own, labels are sampled
     from the smoothed γ, and (8) and (9) are weighted so that they are unbiased. Not so if ``printed``: then (8) is as
-    it stands, every SVM is solved on the kernel of its iteration, and steps are constant. The average p is judged;
-    the average of γ is the ``label_weights`` of its row of the history.
+    it stands, every SVM is solved on the kernel of its iteration, steps are constant, and only the last average is
+    judged, which takes an SVM of every label that may be the worst. The average p is judged; the average of γ is the
+    ``label_weights`` of its row of the history.
 
     The paper ends when the average changes by less than 1 % (``stop="change"``). From one iteration to the next that
     is so almost at once, because the t-th average moves by 1/t of a step: with its steps, as ``printed``, at t = 2.
@@ -216,7 +217,8 @@ def label_sa(
     )  # fmt: skip
     apart, monitor.keep_last = 1 if printed else problem.n_labels, printed
     walk.tol.value = walk.tol.least if printed else walk.tol.value
-    checks = check_times(problem.n_labels, max_iter) if stop == "gap" else iter([max_iter, max_iter + 1])
+    judged = stop == "gap" and not printed
+    checks = check_times(problem.n_labels, max_iter) if judged else iter([max_iter, max_iter + 1])
     due, before = next(t for t in checks if t > walk.done), np.array(walk.mean)
     for t in range(walk.done + 1, max_iter + 1):
         # 1. a label, and its SVM on the current kernel; 2. steps
