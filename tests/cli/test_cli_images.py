@@ -6,6 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from multikernel.io.files import DataError
+from multikernel.io.image_folders import read_images
+
 pytest.importorskip("skimage")
 Image = pytest.importorskip("PIL.Image")
 
@@ -97,6 +100,18 @@ def test_a_list_of_paths_and_classes(run, folder, tmp_path):
     )
     assert code == 0, err
     assert "list.csv: 24 images, 3 classes" in err
+
+
+def test_classes_that_are_numbers_keep_their_names(folder, tmp_path):
+    files = sorted(folder.glob("*/[0-9].png"))[:4]
+    for classes in (["0", "1", "1", "0"], ["0", "1", "", "0"]):
+        lines = [f"{path},{name}" for path, name in zip(files, classes)]
+        (tmp_path / "list.csv").write_text("\n".join(["path,label", *lines]) + "\n")
+        if "" in classes:
+            with pytest.raises(DataError, match="1 rows have no 'label', first row 2"):
+                read_images(tmp_path / "list.csv")
+        else:
+            assert read_images(tmp_path / "list.csv").y.tolist() == classes
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """Transformers of images: files of every kind, caches, processes, pipelines, families."""
 
+import inspect
 import io
 import logging
+import pickle
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -9,11 +12,24 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from multikernel import KernelAverageClassifier, MKLClassifier
-from multikernel.images import PHOG, ColorHistogram, ImageError, VisualWords, read_image, visual_kernels
+from multikernel.images import (
+    PHOG,
+    ColorHistogram,
+    GaborEnergies,
+    ImageError,
+    LocalBinaryPatterns,
+    VisualWords,
+    read_image,
+    visual_kernels,
+)
 from multikernel.images import transformers as module
+from multikernel.io.files import DataError
 from multikernel.io.models import load, save
+from multikernel.io.state import check_state
 from multikernel.kernels import RBF, ChiSquared, KernelFamily, SpatialPyramid
 
 pytest.importorskip("skimage")
@@ -220,11 +236,89 @@ def test_fewer_descriptors_than_words_leave_columns_empty():
     assert (X.sum(axis=1) == 1).all()
 
 
-def test_an_unknown_kind_of_patches_is_refused(images):
-    with pytest.raises(ValueError, match="sift"):
-        VisualWords(patches="swift").fit(images[0])
-    with pytest.raises(ValueError, match="lab"):
-        ColorHistogram(space="lab").transform(images[0])
+@pytest.mark.parametrize(
+    ("cue", "message"),
+    [
+        (VisualWords(patches="swift"), "sift"),
+        (VisualWords(n_words=0), "n_words=0 must be a whole number of at least 1"),
+        (VisualWords(n_samples=2.5), "n_samples=2.5"),
+        (ColorHistogram(space="lab"), "lab"),
+        (ColorHistogram(bins=(4, 4)), r"bins=\(4, 4\) must be three"),
+        (ColorHistogram(bins=(4, 0, 4)), "bins"),
+        (LocalBinaryPatterns(radius=0), "radius=0"),
+        (GaborEnergies(scales=5), "scales=5 are more than 4"),
+        (PHOG(orientations=0), "orientations=0"),
+        (PHOG(grid=0), "grid=0"),
+        (PHOG(size=-1), "size=-1"),
+    ],
+)
+def test_parameters_that_count_nothing_are_refused(cue, message, images):
+    for method in (cue.fit, cue.fit_transform):
+        with pytest.raises(ValueError, match=message):
+            method(images[0])
+
+
+CUES = [PHOG(), ColorHistogram(), LocalBinaryPatterns(), GaborEnergies(), VisualWords()]
+
+
+@pytest.mark.parametrize("cue", CUES, ids=str)
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_estimator_cloneable",
+        "check_get_params_invariance",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_set_params",
+    ],
+)
+def test_cues_follow_scikit_learn(cue, check):
+    """Those of its checks that do not give tables of numbers to the estimator."""
+    getattr(estimator_checks, check)(type(cue).__name__, cue)
+
+
+@pytest.mark.parametrize("cue", CUES, ids=str)
+def test_docstrings_describe_every_parameter_once(cue):
+    section = inspect.getdoc(type(cue)).partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    heads = [line.partition(" : ")[0].split(", ") for line in section.split("\n") if not line.startswith(" ")]
+    assert sorted(chain(*heads)) == sorted(cue.get_params())
+
+
+@pytest.mark.parametrize("cue", CUES, ids=str)
+def test_cues_fill_data_frames(cue, images):
+    pytest.importorskip("pandas")
+    paths = images[0][:4]
+    frame = clone(cue).set_output(transform="pandas").fit(paths).transform(paths)
+    assert frame.shape == (4, cue.n_columns)
+    assert frame.columns[0] == f"{type(cue).__name__.lower()}0"
+
+
+def test_small_products_are_left_to_one_thread(images, monkeypatch):
+    from sklearn.cluster import MiniBatchKMeans
+
+    seen = []
+
+    def watched(function):
+        def watch(*arguments, **settings):
+            seen.append({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+            return function(*arguments, **settings)
+
+        return watch
+
+    monkeypatch.setattr(MiniBatchKMeans, "fit", watched(MiniBatchKMeans.fit))
+    monkeypatch.setattr(module, "read_image", watched(read_image))
+    with threadpool_limits(2):
+        VisualWords(patches="hsv", n_words=3).fit_transform(images[0][:4])
+    assert seen == 9 * [{1}]
+
+
+def test_words_that_do_not_fit_their_columns_are_refused(images):
+    words = VisualWords(patches="hsv", n_words=3, random_state=0).fit(images[0][:4])
+    check_state(words)
+    for damaged in (np.vstack([words.words_, words.words_]), words.words_[0], words.words_ * np.nan):
+        words.words_ = damaged
+        with pytest.raises(DataError, match="words_"):
+            check_state(words)
 
 
 def test_words_must_be_learnt_first(images):
@@ -263,6 +357,8 @@ def test_a_level_of_a_family_is_the_pooled_histogram():
 def test_an_unknown_family_is_refused():
     with pytest.raises(ValueError, match="flower17"):
         visual_kernels("flower18")
+    with pytest.raises(ValueError, match="n_words=0"):
+        visual_kernels(n_words=0)[0].fit(np.zeros((2, 8, 8)))
 
 
 def test_a_pipeline_goes_from_paths_to_predictions(images, tmp_path):
@@ -273,7 +369,8 @@ def test_a_pipeline_goes_from_paths_to_predictions(images, tmp_path):
     assert model[-1].weights_.shape == (7,)
     assert list(model[-1].kernel_names_) == [kernel.name for kernel in kernels]
     save(model, tmp_path / "model.mkl")
-    assert_array_equal(load(tmp_path / "model.mkl").decision_function(paths), model.decision_function(paths))
+    for again in (load(tmp_path / "model.mkl"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(again.decision_function(paths), model.decision_function(paths))
 
 
 def test_no_word_comes_from_images_that_are_held_out(images, tmp_path):

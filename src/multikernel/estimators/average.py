@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from multikernel.estimators.base import C_GRID, BinaryTasksClassifier, KernelMachine, TrainingData
-from multikernel.estimators.parameters import Restartable, described, estimator
+from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import (
     Combination,
@@ -24,6 +24,7 @@ from multikernel.gram import (
     parse_memory,
 )
 from multikernel.gram.checks import PRODUCT_ADVICE, check_matrix
+from multikernel.kernels.docstrings import described
 from multikernel.runtime.clock import OutOfTime
 from multikernel.runtime.run import Run, Solver
 from multikernel.solvers.average import OneKernelProblem, single_svm

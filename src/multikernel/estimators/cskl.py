@@ -10,10 +10,11 @@ from typing import Any
 
 from multikernel.estimators.base import C_GRID, TaskWeightsClassifier, TrainingData
 from multikernel.estimators.cross_validation import CrossValidated, folds_of
-from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
+from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import parse_memory
 from multikernel.io.state import REAL, Maybe, anything, attributes
+from multikernel.kernels.docstrings import described
 from multikernel.problems.cskl import CappedProblem, SelectionProblem
 from multikernel.problems.weight_sets import CappedSimplex
 from multikernel.runtime.clock import left

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from multikernel.estimators.base import C_GRID, KernelMachine, TaskWeightsClassifier, TrainingData, is_number
 from multikernel.estimators.cross_validation import CrossValidated
-from multikernel.estimators.parameters import Restartable, Resumable, described, estimator
+from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
 from multikernel.gram import GramStack, parse_memory
 from multikernel.io.state import attributes
+from multikernel.kernels.docstrings import described
 from multikernel.problems.minmax import MinMaxProblem
 from multikernel.problems.vskl import VSKLProblem, parse_groups
 from multikernel.problems.weight_sets import ElasticNet, LpBall, WeightSet

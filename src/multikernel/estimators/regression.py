@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from multikernel.estimators.base import KernelMachine, TrainingData, finite
 from multikernel.estimators.blocks import by_blocks
 from multikernel.estimators.mkl import LpMachine
-from multikernel.estimators.parameters import described, estimator
+from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import RegressorMixin
+from multikernel.kernels.docstrings import described
 from multikernel.svm import SVR
 
 

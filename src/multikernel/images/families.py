@@ -127,7 +127,9 @@ def visual_kernels(
     for name, cue in FAMILIES[family].items():
         transformer = clone(cue.transformer).set_params(**common)
         if isinstance(transformer, image.VisualWords):
-            transformer.set_params(random_state=random_state, n_words=n_words or transformer.n_words)
+            transformer.set_params(random_state=random_state)
+            if n_words is not None:
+                transformer.set_params(n_words=n_words)
         columns = slice(start, start := start + transformer.n_columns)
         parts.append((name, transformer))
         kernels += _kernels(name, cue, columns)

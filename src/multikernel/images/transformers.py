@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import numbers
 from collections.abc import Callable
 from copy import copy
+from dataclasses import fields
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import joblib
 import numpy as np
@@ -20,8 +22,11 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from multikernel import __version__
 from multikernel.images.local import PATCHES, grey
 from multikernel.images.reading import ImageError, as_sources, read_image
-from multikernel.io.files import near_matches
+from multikernel.io.files import DataError, near_matches
+from multikernel.io.state import Maybe, attributes, reals
 from multikernel.kernels.base import parameters
+from multikernel.kernels.docstrings import described
+from multikernel.runtime.clock import one_blas_thread
 
 BATCH, FEW = 16, 4  # images that a process is given at once; batches that one process does alone
 WORD_IMAGES, PER_IMAGE = 400, 200  # images that words are learnt from, and descriptors of each, at most
@@ -41,17 +46,19 @@ def _describe_batch(sources: list[tuple[str, Any]], memory: joblib.Memory, key: 
     """A row for each image, or the error in its place."""
     rows: list[Any] = []
     cached = memory.cache(_describe, ignore=["source", "size", "describe"])
-    for name, source in sources:
-        try:
-            content = Path(source).read_bytes() if isinstance(source, str) else source
-            rows.append(cached(joblib.hash(content), key, content, *how))
-        except OSError as error:
-            rows.append(ImageError(f"{name} cannot be read: {error.strerror or error}"))
-        except ImageError as error:
-            rows.append(ImageError(str(error).replace("the image", name, 1)))
+    with one_blas_thread():
+        for name, source in sources:
+            try:
+                content = Path(source).read_bytes() if isinstance(source, str) else source
+                rows.append(cached(joblib.hash(content), key, content, *how))
+            except OSError as error:
+                rows.append(ImageError(f"{name} cannot be read: {error.strerror or error}"))
+            except ImageError as error:
+                rows.append(ImageError(str(error).replace("the image", name, 1)))
     return rows
 
 
+@described
 @parameters
 class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of transformers from images, as paths or arrays, to descriptors.
@@ -60,7 +67,7 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     Parameters
     ----------
-    grid : int, default=1
+    grid : int
         Counts are made in each of grid × grid cells, for :class:`~multikernel.kernels.SpatialPyramid` [LSP06].
     size : int or None, default=192
         Images with a longer side are made smaller first; patches are counted in pixels.
@@ -87,6 +94,7 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def fit(self, X: Any, y: Any = None) -> ImageTransformer:
         """Learn nothing, but see that X holds images; y is not looked at."""
+        self._check_parameters()
         as_sources(X)
         return self
 
@@ -102,10 +110,20 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     _n_features_out = n_columns  # what scikit-learn calls it
 
+    def _check_parameters(self) -> None:
+        """Raise an error that names the parameter, unless all numbers are counts of something."""
+        for field in fields(self):
+            name, value, kind = field.name, getattr(self, field.name), str(field.type)
+            if not kind.startswith("int") or name == "n_jobs" or (value is None and kind.endswith("None")):
+                continue
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+
     def _each(self, sources: list[tuple[str, Any]], what: Callable[..., NDArray], **arguments: Any) -> list[NDArray]:
         """``what`` of all images; those that cannot be read are named at the end, all at once."""
         from tqdm import tqdm
 
+        self._check_parameters()
         memory = check_memory(self.memory)
         memory.verbose = 0
         # what the result depends on: it goes to other processes and names what is kept on disk
@@ -149,6 +167,7 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return tags
 
 
+@described
 @parameters
 class VisualWords(ImageTransformer):
     """Histograms of visual words: local descriptors, each counted as the nearest of the centres of k-means [SZ03].
@@ -161,14 +180,10 @@ class VisualWords(ImageTransformer):
         Local descriptors: dense SIFT [Low04], SIFT on edges, dense SIFT of opponent colours [SGS10], colours of
         pixels, local self-similarities [SI07], edges and curvatures at four scales as in [VZ05].
     n_words : int, default=300
-    grid : int, default=1
-        Words are counted in each of grid × grid cells, for :class:`~multikernel.kernels.SpatialPyramid` [LSP06].
     n_samples : int, default=40000
         Local descriptors that words are learnt from at most: of 400 images, 200 of each.
     random_state : int, RandomState or None, default=None
         Which images and descriptors are sampled, and where k-means starts.
-    size, n_jobs, memory, verbose
-        See :class:`ImageTransformer`.
 
     Attributes
     ----------
@@ -190,14 +205,13 @@ class VisualWords(ImageTransformer):
     n_samples: int = 40_000
     random_state: Any = None
 
+    _state: ClassVar = attributes(words_=Maybe(reals("", "")))
+
     def fit(self, X: Any, y: Any = None) -> VisualWords:
         """Learn words from images to train on; y is not looked at."""
         from sklearn.cluster import MiniBatchKMeans
 
-        if self.patches not in PATCHES:
-            raise ValueError(
-                f"patches={self.patches!r}: there is no such; {near_matches(self.patches, list(PATCHES))}"
-            )
+        self._check_parameters()
         sources, random = as_sources(X), check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         chosen = np.sort(random.permutation(len(sources))[:WORD_IMAGES])
@@ -211,8 +225,20 @@ class VisualWords(ImageTransformer):
             random_state=seed,
             compute_labels=False,
         )
-        self.words_ = means.fit(np.concatenate(sample)).cluster_centers_.astype(np.float32)
+        with one_blas_thread():  # the first centres are found in thousands of small products
+            self.words_ = means.fit(np.concatenate(sample)).cluster_centers_.astype(np.float32)
         return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.patches not in PATCHES:
+            raise ValueError(
+                f"patches={self.patches!r}: there is no such; {near_matches(self.patches, list(PATCHES))}"
+            )
+
+    def _check_loaded(self) -> None:
+        if len(getattr(self, "words_", ())) > self.n_words:
+            raise DataError(f"words_ holds {len(self.words_)} words, more than n_words={self.n_words}")
 
     def _sampled(self, image: NDArray, count: int, seed: int) -> NDArray:
         """Some local descriptors of an image; which, depends on its content and not on its place in a list."""
@@ -233,6 +259,7 @@ class VisualWords(ImageTransformer):
         return f"{self.patches} words"
 
 
+@described
 @parameters
 class PHOG(ImageTransformer):
     """Directions of gradients, weighted by their size, in each cell of a grid: the layout of PHOG [BZM07a].
@@ -245,10 +272,6 @@ class PHOG(ImageTransformer):
         Bins of directions.
     signed : bool, default=True
         Whether dark-to-light and light-to-dark differ: 360° of directions, else 180°.
-    grid : int, default=8
-        Cells along each side.
-    size, n_jobs, memory, verbose
-        See :class:`ImageTransformer`.
 
     Examples
     --------
@@ -278,6 +301,7 @@ class PHOG(ImageTransformer):
         )
 
 
+@described
 @parameters
 class LocalBinaryPatterns(ImageTransformer):
     """Uniform local binary patterns, 59 of 8 neighbours, counted in each cell of a grid [OPM02].
@@ -286,9 +310,6 @@ class LocalBinaryPatterns(ImageTransformer):
     ----------
     radius : int, default=1
         Distance of the neighbours in pixels.
-    grid : int, default=4
-    size, n_jobs, memory, verbose
-        See :class:`ImageTransformer`.
 
     Examples
     --------
@@ -310,6 +331,7 @@ class LocalBinaryPatterns(ImageTransformer):
         return self._counted(local_binary_pattern(light, 8, self.radius, "nri_uniform").astype(int))
 
 
+@described
 @parameters
 class ColorHistogram(ImageTransformer):
     """Histograms of the colours of pixels, in each cell of a grid.
@@ -319,9 +341,6 @@ class ColorHistogram(ImageTransformer):
     space : {"hsv", "rgb"}
     bins : tuple of three int, default=(16, 4, 4)
         Levels of each channel.
-    grid : int, default=1
-    size, n_jobs, memory, verbose
-        See :class:`ImageTransformer`.
 
     Examples
     --------
@@ -339,17 +358,22 @@ class ColorHistogram(ImageTransformer):
     def _n_bins(self) -> int:
         return int(np.prod(self.bins))
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.space not in ("hsv", "rgb"):
+            raise ValueError(f"space={self.space!r} is neither 'hsv' nor 'rgb'")
+        if np.shape(self.bins) != (3,) or np.asarray(self.bins).dtype.kind not in "iu" or min(self.bins) < 1:
+            raise ValueError(f"bins={self.bins!r} must be three whole numbers of at least 1")
+
     def _row(self, image: NDArray) -> NDArray:
         from skimage.color import rgb2hsv
 
-        if self.space not in ("hsv", "rgb"):
-            raise ValueError(f"space={self.space!r} is neither 'hsv' nor 'rgb'")
         values = rgb2hsv(image) if self.space == "hsv" else image
         levels = [np.minimum((values[..., k] * n).astype(int), n - 1) for k, n in enumerate(self.bins)]
         return self._counted(np.ravel_multi_index(levels, self.bins))
 
 
-GIST_SIDE, GIST_MARGIN = 128, 32
+GIST_SIDE, GIST_MARGIN, GIST_SCALES = 128, 32, 4  # the filters of a fifth scale are larger than side and margins
 
 
 @lru_cache(maxsize=2)
@@ -361,13 +385,14 @@ def _gabor_filters(scales: int, orientations: int) -> NDArray:
     for frequency in 0.25 / 2.0 ** np.arange(scales):
         for k in range(orientations):
             kernel = gabor_kernel(frequency, np.pi * k / orientations)
-            kernel = (kernel - kernel.mean())[:side, :side]
+            kernel -= kernel.mean()
             middle = [-(length // 2) for length in kernel.shape]
             padded = np.pad(kernel, [(0, side - length) for length in kernel.shape])
             filters.append(fft.fft2(np.roll(padded, middle, axis=(0, 1))).astype(np.complex64))
     return np.array(filters)
 
 
+@described
 @parameters
 class GaborEnergies(ImageTransformer):
     """The gist of a scene: energies of Gabor filters in each cell of a grid, scaled to norm 1 [OT01].
@@ -377,10 +402,8 @@ class GaborEnergies(ImageTransformer):
     Parameters
     ----------
     scales, orientations : int, default=4 and 8
-        Frequencies, each half of the one before, from a quarter of a cycle per pixel; directions of waves.
-    grid : int, default=4
-    size, n_jobs, memory, verbose
-        See :class:`ImageTransformer`.
+        Frequencies, each half of the one before, from a quarter of a cycle per pixel; directions of waves. Scales are
+        at most four.
 
     Examples
     --------
@@ -398,6 +421,11 @@ class GaborEnergies(ImageTransformer):
     @property
     def _n_bins(self) -> int:
         return self.scales * self.orientations
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.scales > GIST_SCALES:
+            raise ValueError(f"scales={self.scales} are more than {GIST_SCALES}: waves would not fit into the image")
 
     def _row(self, image: NDArray) -> NDArray:
         from skimage.transform import resize

@@ -106,7 +106,7 @@ def _listed(table: Table, folder: Path, target: str | None, labelled: bool) -> t
         raise DataError(
             f"{table.source} has no column of paths: call it 'path' ({near_matches('', list(table.blocks))})"
         )
-    paths = [str(folder / str(value)) for value in table.blocks[column]]
+    paths = [str(folder / value) for value in _as_text(table.blocks[column])]
     others = {name: block for name, block in table.blocks.items() if name != column}
     if target is not None and target not in others:
         raise DataError(
@@ -120,7 +120,7 @@ def _listed(table: Table, folder: Path, target: str | None, labelled: bool) -> t
                 f"{table.source} has no column of labels: name one with --target, or give columns of 0 and 1"
             )
         return paths, np.column_stack(list(flags.values())).astype(int) if flags else None, list(flags)
-    values = [str(value).strip() for value in others[target]]
+    values = _as_text(others[target])
     if any(SEVERAL in value for value in values):
         parts = [{part.strip() for part in value.split(SEVERAL)} for value in values]
         names = sorted(set().union(*parts) - {""})
@@ -128,6 +128,13 @@ def _listed(table: Table, folder: Path, target: str | None, labelled: bool) -> t
     if labelled and "" in values:
         raise DataError(f"{table.source}: {values.count('')} rows have no {target!r}, first row {values.index('')}")
     return paths, np.array(values), []
+
+
+def _as_text(block: NDArray) -> list[str]:
+    """Cells as the file has them: whole numbers without a point, nothing where a number is missing."""
+    if block.dtype.kind == "f":
+        return ["" if np.isnan(value) else f"{value:.15g}" for value in block.ravel()]
+    return [str(value).strip() for value in block.ravel()]
 
 
 def _is_flags(block: NDArray) -> bool:
