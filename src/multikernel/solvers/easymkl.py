@@ -39,6 +39,8 @@ class HullProblem(OneKernelProblem):
 
     def __init__(self, stack: GramStack, kernel: NDArray | KernelOperator, signs: Vector):
         self.stack, self.n_samples = stack, int(np.count_nonzero(signs))
+        if not ((signs > 0.0).any() and (signs < 0.0).any()):
+            raise ValueError("only samples of one class have weights: EasyMKL needs some of every class.")
         super().__init__(kernel, NuSVM(signs, 2.0 / self.n_samples), np.full(stack.n_kernels, 1.0 / stack.n_kernels))
 
     def certificate(self, weights: Vector, alpha: Vector) -> Certificate:
