@@ -134,11 +134,12 @@ def _of_matrices(
     F, n, whole = stack.n_kernels, len(stack), stack.whole()
     u = _rough_means(stack, np.flatnonzero(unit)) if centred else np.zeros((F, n))
     gram, target, sums = np.zeros((F, F)), np.zeros(F), np.zeros((F, n))
-    size, weighted = max(1, IN_CACHE // (F * n)), bool((root != 1.0).any())
+    size, weighted = min(max(1, IN_CACHE // (F * n)), n), bool((root != 1.0).any())
+    room = np.empty(F * size * n)  # once: fresh memory costs more than the sums
     for rows in (slice(start, min(start + size, n)) for start in range(0, n, size)):
         check()
         block = stack.rows(np.arange(n)[rows]) if whole is None else whole[:, rows]
-        block = np.subtract(block, u[:, rows, None], dtype=np.float64)
+        block = np.subtract(block, u[:, rows, None], out=room[: block.size].reshape(block.shape))
         block -= u[:, None, :]
         if weighted:
             block *= np.outer(root[rows], root)
@@ -157,7 +158,9 @@ def _of_matrices(
 def _rough_means(stack: GramStack, used: NDArray[np.intp]) -> Vector:
     """Means of each kernel's rows over a few columns, less half of the mean of all, shape (F, n)."""
     some = used[np.linspace(0, len(used) - 1, min(COLUMNS, len(used))).astype(np.intp)]
-    means = stack.take(columns=some).apply(np.full(len(some), 1.0 / len(some)))
+    shares = np.zeros(len(stack))
+    shares[some] = 1.0 / len(some)
+    means = stack.apply(shares)
     return means - 0.5 * means[:, some].mean(axis=1, keepdims=True)
 
 
