@@ -103,8 +103,19 @@ def test_many_kernels_are_taken_a_few_at_a_time_and_tables_hold_them_all():
     table = metrics.kernel_metrics(stack, y)
     assert {len(values) for values in table.values()} == {70}
     assert_allclose(table["centred_alignment"], [metrics.centred_alignment(K, y) for K in stack.to_array()])
+    assert_allclose(table["frobenius_norm"], metrics.frobenius_norm(stack))
     assert_allclose(table["spectral_ratio"], metrics.spectral_ratio(stack))
     assert (np.diff(metrics.spectral_ratio(stack, normalize=False)) > 0.0).all()
+
+
+@pytest.mark.parametrize("metric", WITH_LABELS + WITHOUT, ids=lambda f: f.__name__)
+def test_generators_and_rows_of_numbers_are_kernels_too(metric):
+    X, y = np.random.default_rng(3).normal(size=(12, 3)), np.arange(12) % 2
+    kernels, labels = [X @ X.T, np.eye(12)], [y] if metric in WITH_LABELS else []
+    assert_allclose(metric((K for K in kernels), *labels), metric(kernels, *labels))
+    assert metric(kernels[0].tolist(), *labels) == pytest.approx(metric(kernels[0], *labels))
+    with pytest.raises(ValueError, match="finite numbers, one per kernel"):
+        metric(kernels, *labels, weights=[np.nan, 1.0])
 
 
 def test_labels_that_do_not_fit_are_refused():

@@ -82,8 +82,9 @@ def spectral_ratio(K: Any, weights: ArrayLike | None = None, *, normalize: bool 
     normalize : bool
         Whether to move the range from [1, √n] to [0, 1].
     """
-    found = _ratio(trace_norm(K, weights), frobenius_norm(K, weights), len(_parsed(K, None)[0]) if normalize else 0)
-    return found if found.ndim else float(found)
+    stack, weights, one = _parsed(K, weights)
+    found = _ratio(trace_norm(stack, weights), frobenius_norm(stack, weights), len(stack) if normalize else 0)
+    return _value(np.atleast_1d(found), one or weights is not None)
 
 
 def _ratio(trace: Values, size: Values, n_samples: int = 0) -> Vector:
@@ -184,18 +185,27 @@ def kernel_metrics(K: Any, y: ArrayLike | None = None) -> dict[str, Vector]:
      'centred_alignment': [1.0, 0.577]}
     """
     stack = _parsed(K, None)[0]
-    table = {"trace_norm": trace_norm(stack), "frobenius_norm": frobenius_norm(stack)}
-    table["spectral_ratio"] = _ratio(table["trace_norm"], table["frobenius_norm"], len(stack))
-    if y is not None:
-        table["centred_alignment"] = centred_alignment(stack, y)
-    return {name: np.asarray(values) for name, values in table.items()}
+    Y = np.zeros((len(stack), 1)) if y is None else _targets(y, len(stack))
+
+    def measure(part: GramStack) -> Vector:
+        found = alignments(part, Y, centred=y is not None)
+        return np.stack([found.sizes, found.of_kernels()])
+
+    trace, (size, aligned) = stack.diagonal().sum(axis=1), np.asarray(_of_each(stack, measure, one=False))
+    table = {"trace_norm": trace, "frobenius_norm": size, "spectral_ratio": _ratio(trace, size, len(stack))}
+    return table if y is None else {**table, "centred_alignment": aligned}
 
 
 def _parsed(K: Any, weights: ArrayLike | None) -> tuple[GramStack, Vector | None, bool]:
     """The stack, the weights, and whether one kernel was given."""
-    one = not isinstance(K, (GramStack, list, tuple)) and getattr(K, "ndim", 0) == 2
+    rows = isinstance(K, (list, tuple)) and len(K) > 0 and np.ndim(K[0]) == 1  # of one matrix
+    one = rows or (not isinstance(K, GramStack) and getattr(K, "ndim", 0) == 2)
     stack = gram_stack(K, psd="ignore")
-    return stack, None if weights is None else stack._check_weights(weights), one
+    if weights is not None:
+        weights = stack._check_weights(weights)
+        if not np.isfinite(weights).all():
+            raise ValueError(f"weights={weights} must be finite numbers, one per kernel.")
+    return stack, weights, one
 
 
 def _value(values: NDArray, one: bool) -> Values:
@@ -207,15 +217,21 @@ def _of_each(stack: GramStack, measure: Callable[[GramStack], Vector], one: bool
     if stack.n_kernels <= TOGETHER:
         return _value(measure(stack), one)
     parts = np.array_split(np.arange(stack.n_kernels), -(-stack.n_kernels // TOGETHER))
-    return _value(np.concatenate([measure(stack.take(kernels=part)) for part in parts]), one)
+    return _value(np.concatenate([measure(stack.take(kernels=part)) for part in parts], axis=-1), one)
+
+
+def _targets(y: ArrayLike, n_samples: int) -> Vector:
+    """Signs of two classes, or a column for each of several."""
+    classes, codes = np.unique(np.asarray(y), return_inverse=True)
+    if len(codes) != n_samples or len(classes) < 2:
+        raise ValueError(f"y has {len(codes)} labels of {len(classes)} classes: give {n_samples} of at least two.")
+    Y = 2.0 * codes[:, None] - 1.0 if len(classes) == 2 else np.eye(len(classes))[codes]
+    return Y.astype(np.float64, copy=False)
 
 
 def _aligned(K: Any, y: ArrayLike, weights: ArrayLike | None, centred: bool) -> Values:
     stack, weights, one = _parsed(K, weights)
-    classes, codes = np.unique(np.asarray(y), return_inverse=True)
-    if len(codes) != len(stack) or len(classes) < 2:
-        raise ValueError(f"y has {len(codes)} labels of {len(classes)} classes: give {len(stack)} of at least two.")
-    Y = 2.0 * codes[:, None] - 1.0 if len(classes) == 2 else np.eye(len(classes))[codes]
+    Y = _targets(y, len(stack))
 
     def measure(part: GramStack) -> Alignments:
         return alignments(part, Y, centred=centred)

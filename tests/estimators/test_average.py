@@ -354,5 +354,12 @@ def test_best_kernel_keeps_to_its_time(fake_clock, reached):
     assert model.score(IRIS_X, IRIS_y) > 0.9  # the last fit has the rest of the time
 
 
+def test_as_many_kernels_as_training_samples_are_no_mistake():
+    X, y = np.random.default_rng(0).normal(size=(6, 3)), np.arange(6) % 2
+    K = np.stack([np.exp(-g * ((X[:, None] - X) ** 2).sum(axis=2)) for g in np.geomspace(0.01, 1.0, 6)], axis=-1)
+    model = KernelAverageClassifier("precomputed").fit(K, y)
+    assert_allclose(model.decision_function(K[:2]), model.decision_function(K)[:2])
+
+
 def test_an_empty_selection_of_a_stack_is_empty():
     assert gram_stack(np.eye(4))[[]].shape == (0, 4, 1)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -161,6 +162,19 @@ def test_ctrl_c_before_every_problem_is_handed_out_is_an_interruption(monkeypatc
     with pytest.warns(ConvergenceWarning, match="it was interrupted"):
         results = Run().solve([Countdown()] * 3, halve)
     assert [result.stopped for result in results] == ["interrupted"] * 3
+
+
+def test_threads_stay_for_the_next_run():
+    threads = []
+
+    def solver(*arguments):
+        threads.append(threading.current_thread())
+        halve(*arguments)
+
+    for _ in range(3):
+        Run().solve([Countdown()], solver)
+    assert len(set(threads)) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 def test_a_checkpoint_resumes_where_it_was(tmp_path):

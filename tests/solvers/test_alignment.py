@@ -10,8 +10,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from multikernel import AlignmentMKLClassifier, gram_stack
-from multikernel.gram import DenseStack, NotApplicable
-from multikernel.kernels import RBF, Linear, Nystroem
+from multikernel.gram import DenseStack, LazyStack, LowRankStack, NotApplicable
+from multikernel.kernels import RBF, FromFunction, Linear, Nystroem
+from multikernel.metrics import kernel_metrics
 from multikernel.solvers.alignment import alignments
 
 
@@ -98,6 +99,49 @@ def test_duplicates_constants_and_zero_kernels():
         assert model.weights_[4] == 0.0
     nothing = AlignmentMKLClassifier("precomputed").fit(DenseStack(K[3:]), y)
     assert_allclose(nothing.weights_.sum(), 1.0)
+
+
+@pytest.mark.numerical
+@pytest.mark.parametrize("constant", [0.1, 1.0 / 3.0, 0.7, 1e8 + 0.1])
+def test_a_kernel_that_is_constant_but_for_rounding_gets_no_weight(constant):
+    X, y, _, kernels = problem(n=33)
+    K = gram_stack(X, kernels).to_array()
+    K[1] = constant
+    for method in ("alignf", "align"):
+        model = AlignmentMKLClassifier("precomputed", method=method).fit(DenseStack(K), y)
+        assert model.weights_[1] == model.alignments_[1] == 0.0
+    feature = np.full((33, 1), np.sqrt(constant))
+    found = alignments(LowRankStack([feature, X[:, :2]]), y[:, None].astype(float))
+    assert found.independent()[0] == 0.0
+    assert found.sizes[0] == pytest.approx(33 * constant)
+    assert found.sizes[1] == pytest.approx(np.linalg.norm(X[:, :2] @ X[:, :2].T))
+
+
+@pytest.mark.parametrize("method", ["alignf", "align", "cka"])
+def test_where_nothing_is_aligned_weights_are_equal(method):
+    X, y, _, kernels = problem()
+    K = gram_stack(X, kernels).to_array()
+    model = AlignmentMKLClassifier("precomputed", method=method)
+    assert_allclose(clone(model).fit(DenseStack(np.zeros_like(K)), y).weights_, 0.2)
+    assert_allclose(model.fit(DenseStack(K), y, sample_weight=(y == 1).astype(float)).weights_, 0.2)
+
+
+def test_kernels_that_are_not_kept_are_computed_once():
+    X, y, Y, _ = problem(n=200)
+    computed = []
+
+    def kernel(A, B):
+        computed.append(len(A) * len(B))
+        return A @ B.T
+
+    stack = gram_stack(X, [FromFunction(function=kernel), RBF()], memory="20kB")
+    assert isinstance(stack, LazyStack)
+    computed.clear()
+    alignments(stack, Y)
+    assert sum(computed) <= 200 * (200 + 64)  # and a few columns for rough means
+    computed.clear()
+    kernel_metrics(stack, y)
+    assert sum(computed) <= 200 * (200 + 64 + 32)  # and blocks on the diagonal
 
 
 def test_unconstrained_weights_are_those_of_mklpy():

@@ -148,3 +148,9 @@ def test_a_share_outside_its_range_is_refused():
     K, y, _ = cancer()
     with pytest.raises(ValueError, match=r"lam=1\.5 must be from 0 to 1"):
         EasyMKLClassifier("precomputed", lam=1.5).fit(K, y)
+
+
+def test_a_class_without_weights_is_refused():
+    K, y, _ = cancer()
+    with pytest.raises(ValueError, match="only samples of one class have weights"):
+        EasyMKLClassifier("precomputed").fit(K, y, sample_weight=(y == 1).astype(float))

@@ -31,7 +31,7 @@ class AlignmentMKLClassifier(OneKernelClassifier):
     - ``"cka"``: M⁻¹a, the largest ρ of all linear combinations. Weights may be negative, and where the combined
       kernel is then not positive semi-definite there is an error that says so.
 
-    They are scaled so that their absolute values add up to one. All that is needed are F² inner products, two passes
+    They are scaled so that their absolute values add up to one. All that is needed are F² inner products, one pass
     over the kernels.
 
     Parameters

@@ -32,9 +32,9 @@ class EasyMKLClassifier(Resumable, BinaryTasksClassifier):
     same program on the weighted kernel, which puts the boundary midway between the nearest points of the hulls; there
     λ is in units of n₊n₋ / (n₊ + n₋), so that it is the ridge at equal γ.
 
-    There is one program whatever the number of kernels, and kernels are read twice: for thousands of them this is the
-    cheapest way to weights, which are never exactly zero. Kernels should be on one scale (``normalize="variance"``,
-    say); on precomputed kernels nothing is normalised unless asked.
+    There is one program whatever the number of kernels, and kernels are read three times: for thousands of them this
+    is the cheapest way to weights, which are never exactly zero. Kernels should be on one scale
+    (``normalize="variance"``, say); on precomputed kernels nothing is normalised unless asked.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def precomputed_stack(
         array = array[:, :, None]
     if array.ndim != 3:
         raise ValueError(f"precomputed kernels have shape {array.shape}: pass (n, n, F) or a list of matrices.")
-    if array.shape[0] != array.shape[1] == array.shape[2]:
+    if symmetric is not False and array.shape[0] != array.shape[1] == array.shape[2]:  # else n may be F
         raise ValueError(
             f"precomputed kernels have shape {array.shape}, which looks like (F, n, n): pass np.moveaxis(K, 0, -1), "
             "shape (n, n, F). This makes no copy."

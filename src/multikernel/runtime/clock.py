@@ -144,9 +144,26 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="multikernel")
 
 
+_idle: dict[int, list[ThreadPoolExecutor]] = {}
+
+
+def take_pool(n_threads: int) -> ThreadPoolExecutor:
+    """A pool for one fit: one that an earlier fit left behind (:func:`leave_pool`), or a new one."""
+    try:
+        return _idle[n_threads].pop()
+    except (KeyError, IndexError):
+        return ThreadPoolExecutor(n_threads, thread_name_prefix="multikernel-fit")
+
+
+def leave_pool(pool: ThreadPoolExecutor, n_threads: int) -> None:
+    """Keep a pool with nothing left to do for the next fit: starting threads takes as long as a small fit."""
+    _idle.setdefault(n_threads, []).append(pool)
+
+
 # A forked child has none of its parent's threads, and would wait for them forever.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_idle.clear)
 
 _here = threading.local()
 

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -19,7 +19,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multikernel.problems.certificate import Certificate
 from multikernel.runtime.checkpoint import Checkpoint
-from multikernel.runtime.clock import UNLIMITED, Limit, OutOfTime, check, grace, late, left, time_limit
+from multikernel.runtime.clock import (
+    UNLIMITED,
+    Limit,
+    OutOfTime,
+    check,
+    grace,
+    late,
+    leave_pool,
+    left,
+    take_pool,
+    time_limit,
+)
 from multikernel.runtime.monitor import Monitor, Problem, Result
 from multikernel.runtime.warnings import warn_user
 
@@ -191,22 +202,28 @@ class Run:
         todo = [k for k in range(len(problems)) if k not in self._finished]
         # Solvers run on other threads, so that Ctrl-C reaches this one at once; their monitors then stop them.
         futures: list[Future] = []
-        with ThreadPoolExecutor(max(1, min(effective_n_jobs(self.n_jobs), len(problems)))) as pool:
-            try:
-                futures.extend(pool.submit(copy_context().run, work, k) for k in todo)
-                submitted.set()
-                # Python may miss a signal that comes as it begins to wait, and on Windows all of them until the end
-                while wait(futures, timeout=0.2, return_when=FIRST_EXCEPTION).not_done and not _failed(futures):
-                    pass
-            except KeyboardInterrupt:
-                self._interrupt()
-            except BaseException:  # raised by a signal's handler, such as that of an alarm
-                self._limit.end()  # leaving the pool waits for its threads
-                raise
-            finally:
-                submitted.set()
+        n_threads = 1 if len(problems) < 2 else min(effective_n_jobs(self.n_jobs), len(problems))
+        pool = take_pool(n_threads)
+        try:
+            futures.extend(pool.submit(copy_context().run, work, k) for k in todo)
+            submitted.set()
+            # Python may miss a signal that comes as it begins to wait, and on Windows all of them until the end
+            while wait(futures, timeout=0.2, return_when=FIRST_EXCEPTION).not_done and not _failed(futures):
+                pass
+        except KeyboardInterrupt:
+            self._interrupt()
+        except BaseException:  # raised by a signal's handler, such as that of an alarm
+            self._limit.end()
+            raise
+        finally:
+            submitted.set()
             if _failed(futures):
                 self._limit.end()
+            if len(futures) == len(todo):
+                wait(futures)
+                leave_pool(pool, n_threads)
+            else:  # there may be one that was not returned
+                pool.shutdown()
         for future in futures:
             future.result()
         if self._interrupted and not self.keep_interrupted:

@@ -1,4 +1,4 @@
-"""Kernel weights from alignment with the labels [CMR12]: no training, two passes over the kernels."""
+"""Kernel weights from alignment with the labels [CMR12]: no training, one pass over the kernels."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from multikernel.runtime.clock import check
 Vector = NDArray[np.float64]
 # Entries of all kernels that are centred and multiplied at a time.
 IN_CACHE = 1 << 17
+# Columns whose means stand for those of all until the pass is over.
+COLUMNS = 64
+# A kernel that is smaller than this once it is centred, in units of its precision, is constant but for rounding.
+ROUNDED = 32.0
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,14 @@ class Alignments:
         ``<K_jᶜ, T>`` for T = Y Y'.
     target_norm : float
         ``‖Tᶜ‖``.
+    sizes : ndarray of shape (F,)
+        ``‖K_j‖``, before kernels are centred.
     """
 
     gram: Vector
     target: Vector
     target_norm: float
+    sizes: Vector
 
     @property
     def norms(self) -> Vector:
@@ -66,6 +73,8 @@ class Alignments:
         values, vectors = eigh(gram)
         kept = values > len(values) * np.finfo(float).eps * max(values[-1], 0.0)
         root = np.sqrt(values[kept])
+        if not len(root):  # no kernel says anything
+            return np.zeros(len(target))
         found, _ = nnls(
             root[:, None] * vectors[:, kept].T, vectors[:, kept].T @ target / root, maxiter=100 * len(target)
         )
@@ -102,35 +111,77 @@ def alignments(
     (array([1.   , 0.577]), array([1., 0.]))
     """
     weight = np.ones(len(stack)) if sample_weight is None else sample_weight
-    shares, root = weight / weight.sum(), np.sqrt(weight)
-    Y = root[:, None] * (targets - shares @ targets if centred else targets)
-    target_norm = float(np.linalg.norm(Y.T @ Y))
-    if stack.explicit:
-        Phi = stack.features().array
-        return _of_features(root[:, None] * (Phi - shares @ Phi if centred else Phi), Y, stack.ranks, target_norm)
-    means = stack.apply(shares) if centred else np.zeros((stack.n_kernels, len(stack)))
-    rest = means - (means @ shares)[:, None]
-    gram, target = np.zeros((stack.n_kernels, stack.n_kernels)), np.zeros(stack.n_kernels)
-    n, size, whole = len(stack), max(1, IN_CACHE // (stack.n_kernels * len(stack))), stack.whole()
+    root, unit = np.sqrt(weight), np.sqrt(weight / weight.sum())
+    given = root[:, None] * targets
+    Y = given - np.outer(unit, unit @ given) if centred else given
+    if np.linalg.norm(Y) <= ROUNDED * np.finfo(float).eps * np.linalg.norm(given):
+        Y = np.zeros_like(Y)  # samples of one class only have weights
+    measure = _of_features if stack.explicit else _of_matrices
+    gram, target, sizes = measure(stack, Y, root, unit, centred)
+    precision = ROUNDED * np.finfo(stack.dtype).eps
+    constant = np.sqrt(np.maximum(np.diagonal(gram), 0.0)) <= sizes * (precision**2 if stack.explicit else precision)
+    gram[constant] = gram[:, constant] = target[constant] = 0.0
+    return Alignments(gram, target, float(np.linalg.norm(Y.T @ Y)), sizes)
+
+
+def _of_matrices(
+    stack: GramStack, Y: NDArray, root: Vector, unit: Vector, centred: bool
+) -> tuple[Vector, Vector, Vector]:
+    """Inner products with each other and with YY', and norms, in one pass: centred roughly, then exactly.
+
+    ``K − u 1' − 1 u'`` is the same as K once it is centred, and with u near half its means no sum cancels.
+    """
+    F, n, whole = stack.n_kernels, len(stack), stack.whole()
+    u = _rough_means(stack, np.flatnonzero(unit)) if centred else np.zeros((F, n))
+    gram, target, sums = np.zeros((F, F)), np.zeros(F), np.zeros((F, n))
+    size, weighted = min(max(1, IN_CACHE // (F * n)), n), bool((root != 1.0).any())
+    room = np.empty(F * size * n)  # once: fresh memory costs more than the sums
     for rows in (slice(start, min(start + size, n)) for start in range(0, n, size)):
         check()
         block = stack.rows(np.arange(n)[rows]) if whole is None else whole[:, rows]
-        block = np.subtract(block, means[:, rows, None], dtype=np.float64)
-        block -= rest[:, None, :]
-        if sample_weight is not None:
-            block *= root[rows][:, None] * root
-        flat = block.reshape(stack.n_kernels, -1)
+        block = np.subtract(block, u[:, rows, None], out=room[: block.size].reshape(block.shape))
+        block -= u[:, None, :]
+        if weighted:
+            block *= np.outer(root[rows], root)
+        sums[:, rows] = block @ unit
+        flat = block.reshape(F, -1)
         gram += flat @ flat.T
         target += flat @ (Y[rows] @ Y.T).reshape(-1)
-    return Alignments(gram, target, target_norm)
+    u *= root * np.linalg.norm(root)
+    squares = np.diagonal(gram) + 4.0 * (u * sums).sum(axis=1) + 2.0 * (u * u).sum(axis=1) + 2.0 * (u @ unit) ** 2
+    if centred:
+        rest = sums @ unit
+        gram += np.outer(rest, rest) - 2.0 * sums @ sums.T
+    return gram, target, np.sqrt(np.maximum(squares, 0.0))
 
 
-def _of_features(Phi: NDArray, Y: NDArray, ranks: NDArray[np.intp], target_norm: float) -> Alignments:
+def _rough_means(stack: GramStack, used: NDArray[np.intp]) -> Vector:
+    """Means of each kernel's rows over a few columns, less half of the mean of all, shape (F, n)."""
+    some = used[np.linspace(0, len(used) - 1, min(COLUMNS, len(used))).astype(np.intp)]
+    shares = np.zeros(len(stack))
+    shares[some] = 1.0 / len(some)
+    means = stack.apply(shares)
+    return means - 0.5 * means[:, some].mean(axis=1, keepdims=True)
+
+
+def _of_features(
+    stack: GramStack, Y: NDArray, root: Vector, unit: Vector, centred: bool
+) -> tuple[Vector, Vector, Vector]:
     """The same from features: ``<K_j, K_k> = ‖Φ_j'Φ_k‖²``, in time linear in the number of samples."""
-    starts = np.concatenate([[0], np.cumsum(ranks)[:-1]])
-    squares = np.add.reduceat(np.add.reduceat((Phi.T @ Phi) ** 2, starts, axis=0), starts, axis=1)
+    Phi, starts = root[:, None] * stack.features().array, np.concatenate([[0], np.cumsum(stack.ranks)[:-1]])
+    means = np.zeros(Phi.shape[1])
+    if centred:
+        means = unit @ Phi
+        Phi -= np.outer(unit, means)
+        Phi -= np.outer(unit, unit @ Phi)  # what rounding left
+
+    def summed(products: NDArray) -> Vector:
+        return np.add.reduceat(np.add.reduceat(products**2, starts, axis=0), starts, axis=1)
+
+    products = Phi.T @ Phi
     target = np.add.reduceat(((Phi.T @ Y) ** 2).sum(axis=1), starts)
-    return Alignments(squares, target, target_norm)
+    sizes = np.sqrt(np.diagonal(summed(products + np.outer(means, means))))
+    return summed(products), target, sizes
 
 
 def is_indefinite(kernel: NDArray) -> bool:

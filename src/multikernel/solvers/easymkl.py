@@ -39,6 +39,8 @@ class HullProblem(OneKernelProblem):
 
     def __init__(self, stack: GramStack, kernel: NDArray | KernelOperator, signs: Vector):
         self.stack, self.n_samples = stack, int(np.count_nonzero(signs))
+        if not ((signs > 0.0).any() and (signs < 0.0).any()):
+            raise ValueError("only samples of one class have weights: EasyMKL needs some of every class.")
         super().__init__(kernel, NuSVM(signs, 2.0 / self.n_samples), np.full(stack.n_kernels, 1.0 / stack.n_kernels))
 
     def certificate(self, weights: Vector, alpha: Vector) -> Certificate:
@@ -88,7 +90,7 @@ def final_machine(
     The ridge is in units of n₊n₋ / (n₊ + n₋), in which it is λ for equal γ. What time does not allow stays as it is.
     The memory of the problem's kernel, which is done with, is that of the weighted kernel.
     """
-    signs, combination = problem.inner.signs, WeightedSum(result.weights)
+    signs = problem.inner.signs
     recycled = WeightedSum(result.weights, out=getattr(problem.operator, "K", None))
     sizes = [sample_weight[signs == sign].sum() for sign in (-1.0, 1.0)]
     ridge = lam * sizes[0] * sizes[1] / sum(sizes) / np.where(sample_weight > 0.0, sample_weight, 1.0)
@@ -96,7 +98,11 @@ def final_machine(
     with contextlib.suppress(OutOfTime):
         operator = as_operator(ridged(one_kernel(problem.stack, recycled, memory), lam, ridge))
         _, alpha = problem.inner.solve(operator, alpha, tol=tol, warn=False)
-        converged = result.converged and problem.inner.certificate(operator.matvec(alpha), alpha).relative_gap <= tol
-        scores = combined_scores(problem.stack, combination, alpha)
+        products = operator.matvec(alpha)
+        converged = result.converged and problem.inner.certificate(products, alpha).relative_gap <= tol
+        if lam < 0.99:
+            scores = (products - ridge * alpha) / (1.0 - lam)
+        else:  # of the kernel too few digits are left in them
+            scores = combined_scores(problem.stack, WeightedSum(result.weights), alpha)
         bias = -0.5 * problem.n_samples**2 * float(np.abs(alpha) @ scores)
     return replace(result, alpha=problem.n_samples * alpha, intercept=bias, converged=converged)
