@@ -1,5 +1,6 @@
 """Tables in blocks of rows: the same model from every source and executor, and errors that say where."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -9,8 +10,10 @@ from scipy.sparse import csr_matrix
 from sklearn.model_selection import StratifiedKFold
 
 from multikernel import (
+    KernelAverageClassifier,
     MKFDAClassifier,
     MKFDAClassifierCV,
+    MKLClassifier,
     MKLOneClass,
     MultilabelMKLClassifier,
     SVRGMKLClassifier,
@@ -250,6 +253,34 @@ def test_a_warm_start_is_the_solution():
     assert model.fit(X, Y).history_[-1]["passes"] < passes / 2
 
 
+@pytest.mark.parametrize("model", [KernelAverageClassifier(KERNELS, C=0.1), MKLClassifier(KERNELS, C=0.1, tol=1e-2)])
+def test_explicit_features_make_no_kernel_whatever_the_memory(model):
+    X = np.random.default_rng(0).normal(size=(6000, 8))
+    tracemalloc.start()
+    model.set_params(memory="1TB").fit(X, X[:, 2] > 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * len(X) ** 2  # a working set does not grow with n
+
+
+def test_few_features_give_the_optimum_of_their_kernel():
+    X = np.random.default_rng(0).normal(size=(2100, 8))
+    y = X[:, 0] * X[:, 1] + X[:, 2] > 0
+    gram = DenseStack(KernelFamily.fit(KERNELS, X).evaluate(X))
+    model = MKLClassifier(KERNELS, p=2.0, tol=1e-5).fit(X, y)
+    dense = MKLClassifier("precomputed", p=2.0, tol=1e-5).fit(gram, y)
+    assert_allclose(model.objective_, dense.objective_, rtol=2e-5)
+    assert_allclose(model.weights_, dense.weights_, atol=2e-3)
+
+
+def test_features_far_from_the_origin_are_centred():
+    X = np.random.default_rng(0).normal(size=(2100, 4))
+    kernels = [Linear(columns=[0, 1]), Linear(columns=[2, 3])]
+    near, far = (KernelAverageClassifier(kernels, tol=1e-4).fit(X + shift, X[:, 0] > 0.5) for shift in (0.0, 1e4))
+    assert far.converged_
+    assert_allclose(far.objective_, near.objective_, rtol=2e-4)
+
+
 # -- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -278,8 +309,6 @@ def test_labels_of_another_length_are_refused(tmp_path):
 
 
 def test_kernels_without_features_and_estimators_without_blocks_are_named(tmp_path):
-    from multikernel import MKLClassifier
-
     pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="no Parquet file"):
         fitted(tmp_path, Y)
