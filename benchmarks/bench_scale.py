@@ -1,14 +1,15 @@
 """MKL on blocks of rows: time, memory, passes and proved gaps, beside logistic regression on the same features.
 
-    python benchmarks/bench_scale.py [flights] [million] [budget] [passes] [dask] [many] [genes] [--samples N]
+    python benchmarks/bench_scale.py [PART …] [--samples N]
 
-All parts by default; each is a process of its own, so that peaks of memory are its own.
+Parts are the names below, all by default; each is a process of its own, so that peaks of memory are its own.
 
 flights: 12 Nyström kernels of rank 128 on flights.npz (MULTIKERNEL_DATA), p = 1.5, λ = 1e-3, gap 1e-3; the yardstick
 is scikit-learn's LogisticRegression (lbfgs) on the same features, which are off its clock.
 million: 10⁶ simulated samples, 40 columns, 12 kernels of rank 128, in memory; budget: the same with memory="2GB" from
 a memory map; passes: how they grow from 10⁴ to 10⁶ (``--samples`` is the largest n); dask: two single-threaded
 workers against two threads, and bytes a pass.
+classes: softmax on LetterRecognition and Shuttle to a gap of 1e-4, by bench_svrg.py, beside docs/models.md's table.
 many: 100,000 linear kernels of rank one, 1,000 samples, p = 1 and 2; genes: 20,000 genes and 300 sets of them.
 """
 
@@ -149,6 +150,13 @@ def sent_in_a_pass(client) -> int:
     return counts[1] - counts[0]
 
 
+def classes(samples: int | None) -> None:
+    """Many classes; in a process of its own, which takes its threads from the environment."""
+    command = [sys.executable, str(Path(__file__).with_name("bench_svrg.py"))]
+    names = [f"--scale={name}" for name in ("LetterRecognition", "Shuttle")]
+    subprocess.run([*command, *names], check=True, env={**os.environ, "OMP_NUM_THREADS": str(os.cpu_count())})
+
+
 def many(samples: int | None) -> None:
     """A kernel for each of 100,000 columns."""
     rng = np.random.default_rng(0)
@@ -170,7 +178,7 @@ def genes(samples: int | None) -> None:
     report("20,000 genes and 300 sets", model, X, y)
 
 
-PARTS = {f.__name__: f for f in (flights, million, budget, passes, dask, many, genes)}
+PARTS = {f.__name__: f for f in (flights, million, budget, passes, dask, classes, many, genes)}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -207,6 +207,21 @@ def test_warnings_are_said_and_kernels_named(run):
     assert "petals" in out.partition("share of each kernel")[2].partition("method")[0]
 
 
+def test_weights_are_a_table_of_kernels_that_have_one_the_largest_first(run, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    noise = np.random.default_rng(0).normal(size=(len(X), 6))
+    K = [np.exp(-((z[:, None] - z) ** 2)) for z in np.hstack([X, noise]).T]
+    np.savez("kernels.npz", K=np.stack(K), y=y, names=[f"k{j}" for j in range(10)])
+    assert run("fit", "-d", "kernels.npz", "-m", "mkl", "-C", "1", "-o", "model.mkl")[0] == 0
+    _, out, _ = run("info", "model.mkl", "--json", "--weights", "weights.csv")
+    facts, rows = json.loads(out), list(csv.DictReader((tmp_path / "weights.csv").open()))
+    shares = [float(row["share"]) for row in rows]
+    assert shares == sorted(shares, reverse=True) == list(facts["share of each kernel"].values())
+    assert 0 < len(rows) < 10
+    assert min(shares) > 0.0
+    assert facts["kernels without a weight"] == 10 - len(rows)
+
+
 def test_info_describes_data_and_the_installation(run, flowers):
     code, out, _ = run("info", flowers)
     assert code == 0

@@ -1,11 +1,24 @@
 """Tables in blocks of rows: the same model from every source and executor, and errors that say where."""
 
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 from sklearn.model_selection import StratifiedKFold
 
-from multikernel import MKFDAClassifier, MKFDAClassifierCV, SVRGMKLClassifier, SVRGMKLRegressor
+from multikernel import (
+    KernelAverageClassifier,
+    MKFDAClassifier,
+    MKFDAClassifierCV,
+    MKLClassifier,
+    MKLOneClass,
+    MultilabelMKLClassifier,
+    SVRGMKLClassifier,
+    SVRGMKLRegressor,
+)
 from multikernel.gram import DenseStack, LowRankStack
 from multikernel.gram.features import FeatureBlocks, FeatureMap
 from multikernel.io.models import load, save
@@ -126,8 +139,13 @@ def test_parquet_gives_the_same(in_memory, tmp_path, layout):
     model = fitted(path, "label")
     assert_same(model, in_memory)
     assert list(model.feature_names_in_) == names
-    parquet.write_table(table.drop_columns("label"), tmp_path / "new-samples.parquet", row_group_size=99)
-    assert_allclose(model.decision_function(tmp_path / "new-samples.parquet"), model.decision_function(X))
+    new = tmp_path / "new-samples.parquet"
+    for columns in (names, ["label", *names[::-1]]):  # found by name
+        parquet.write_table(table.select(columns), new, row_group_size=99)
+        assert_allclose(model.decision_function(new), model.decision_function(X))
+    parquet.write_table(table.drop_columns("x3"), new)
+    with pytest.raises(ValueError, match=r"new-samples\.parquet has no column 'x3'"):
+        model.predict(new)
 
 
 def test_files_with_other_columns_are_refused(tmp_path):
@@ -235,6 +253,34 @@ def test_a_warm_start_is_the_solution():
     assert model.fit(X, Y).history_[-1]["passes"] < passes / 2
 
 
+@pytest.mark.parametrize("model", [KernelAverageClassifier(KERNELS, C=0.1), MKLClassifier(KERNELS, C=0.1, tol=1e-2)])
+def test_explicit_features_make_no_kernel_whatever_the_memory(model):
+    X = np.random.default_rng(0).normal(size=(6000, 8))
+    tracemalloc.start()
+    model.set_params(memory="1TB").fit(X, X[:, 2] > 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * len(X) ** 2  # a working set does not grow with n
+
+
+def test_few_features_give_the_optimum_of_their_kernel():
+    X = np.random.default_rng(0).normal(size=(2100, 8))
+    y = X[:, 0] * X[:, 1] + X[:, 2] > 0
+    gram = DenseStack(KernelFamily.fit(KERNELS, X).evaluate(X))
+    model = MKLClassifier(KERNELS, p=2.0, tol=1e-5).fit(X, y)
+    dense = MKLClassifier("precomputed", p=2.0, tol=1e-5).fit(gram, y)
+    assert_allclose(model.objective_, dense.objective_, rtol=2e-5)
+    assert_allclose(model.weights_, dense.weights_, atol=2e-3)
+
+
+def test_features_far_from_the_origin_are_centred():
+    X = np.random.default_rng(0).normal(size=(2100, 4))
+    kernels = [Linear(columns=[0, 1]), Linear(columns=[2, 3])]
+    near, far = (KernelAverageClassifier(kernels, tol=1e-4).fit(X + shift, X[:, 0] > 0.5) for shift in (0.0, 1e4))
+    assert far.converged_
+    assert_allclose(far.objective_, near.objective_, rtol=2e-4)
+
+
 # -- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -263,8 +309,6 @@ def test_labels_of_another_length_are_refused(tmp_path):
 
 
 def test_kernels_without_features_and_estimators_without_blocks_are_named(tmp_path):
-    from multikernel import MKLClassifier
-
     pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="no Parquet file"):
         fitted(tmp_path, Y)
@@ -274,6 +318,39 @@ def test_kernels_without_features_and_estimators_without_blocks_are_named(tmp_pa
         SVRGMKLClassifier([RBF()]).fit(array, Y)
     with pytest.raises(TypeError, match="MKLClassifier cannot read X in blocks"):
         MKLClassifier(KERNELS).fit(array, Y)
+
+
+def test_words_nothing_and_labels_that_are_missing_are_named(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({**{f"x{k}": column for k, column in enumerate(X.T)}, "label": Y})
+    path, model = tmp_path / "X.parquet", fitted(tol=1e-3)
+    parquet.write_table(table.append_column("where", pyarrow.array(["here"] * N)), path)
+    with pytest.raises(ValueError, match=r"rows 0 to 700 of column 'where' are not all numbers"):
+        fitted(path, "label")
+    parquet.write_table(table.set_column(8, "label", pyarrow.array([None, *Y[1:]])), path)
+    with pytest.raises(ValueError, match="y has no label for 1 samples, the first at row 0"):
+        fitted(path, "label")
+    parquet.write_table(table[:0], path)
+    for call in (lambda: fitted(path, "label"), lambda: model.predict(path)):
+        with pytest.raises(ValueError, match="X has no rows"):
+            call()
+
+
+def test_row_groups_without_rows_are_passed_over(in_memory, tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({f"x{k}": column for k, column in enumerate(X.T)})
+    with parquet.ParquetWriter(tmp_path / "X.parquet", table.schema) as writer:
+        for part in (table[:0], table[:1], table[:0], table[1:], table[:0]):
+            writer.write_table(part)
+    assert_same(fitted(tmp_path / "X.parquet"), in_memory)
+
+
+def test_what_a_fit_in_blocks_needs_is_said(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    with pytest.raises(TypeError, match='pass an array, or leave solver="auto" and keep="support"'):
+        fitted(zarr.create_array(tmp_path / "X.zarr", data=X, chunks=(128, 8)), solver="svrg")
+    with pytest.raises(ValueError, match="X is a Zarr Group of shape"):
+        fitted(zarr.open_group(tmp_path / "group.zarr"))
 
 
 # -- Dask ------------------------------------------------------------------------------------------------------------
@@ -289,6 +366,81 @@ def test_dask_arrays_are_read_in_chunks_and_answered_lazily(in_memory):
         assert isinstance(lazy, da.Array)
         assert lazy.shape == getattr(model, answer)(X).shape
         np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), getattr(model, answer)(X))
+
+
+@pytest.mark.parametrize("chunks", [((1,) * N, (8,)), ((1, 0, 349, 0, 350), (3, 5))])
+def test_chunks_of_one_row_and_of_none_give_the_same(in_memory, chunks):
+    da = pytest.importorskip("dask.array")
+    given = da.from_array(X, chunks=chunks)
+    assert_same(fitted(given), in_memory)
+    assert_allclose(in_memory.decision_function(given).compute(), in_memory.decision_function(X))
+
+
+def test_blocks_of_one_class_give_the_same():
+    da = pytest.importorskip("dask.array")
+    order = np.argsort(Y, kind="stable")
+    halves = [Linear(columns=slice(4)), Linear(columns=slice(4, 8))]  # landmarks would depend on the order
+    by_class = SVRGMKLClassifier(halves, **OPTIONS).fit(da.from_array(X[order], chunks=(100, 8)), Y[order])
+    assert_same(by_class, SVRGMKLClassifier(halves, **OPTIONS).fit(X, Y))
+
+
+def test_columns_of_a_dask_data_frame_are_found_by_name(in_memory):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(label=Y)
+    given = dd.from_pandas(frame, npartitions=3)
+    model = fitted(given, "label")
+    assert_same(model, in_memory)
+    assert list(model.feature_names_in_) == list("abcdefgh")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = model.decision_function(given[["label", *"hgfedcba"]]).compute()
+    assert_allclose(scores, in_memory.decision_function(X), atol=1e-4)
+    with pytest.raises(ValueError, match="X has no column 'c'"):
+        model.predict(given.drop(columns="c"))
+    with pytest.raises(ValueError, match="X has no column 'class'"):
+        fitted(given, "class")
+
+
+def test_projections_outliers_and_several_labels_are_answered_lazily():
+    da = pytest.importorskip("dask.array")
+    given = da.from_array(X, chunks=(100, 8))
+    several = np.column_stack([SCORES > 0, SCORES > 0.5]).astype(int)
+    for model, answer in (
+        (MKFDAClassifier(KERNELS).fit(X, Y), "transform"),
+        (fitted(tol=1e-3), "transform"),
+        (MKLOneClass(KERNELS).fit(X), "predict"),
+        (MultilabelMKLClassifier(KERNELS).fit(X, several), "predict"),
+    ):
+        lazy = getattr(model, answer)(given)
+        assert isinstance(lazy, da.Array)
+        assert_allclose(lazy.compute(), getattr(model, answer)(X), atol=1e-12)
+
+
+def test_answers_say_which_rows_cannot_be_read(in_memory):
+    da = pytest.importorskip("dask.array")
+    spoilt = X.copy()
+    spoilt[613, 3] = np.nan
+    lazy = in_memory.predict(da.from_array(spoilt, chunks=(100, 8)))
+    with pytest.raises(ValueError, match=r"in rows 600 to 700: .* the first at row 13"):
+        lazy.compute(scheduler="synchronous")
+
+
+def test_chunks_left_empty_by_a_choice_of_rows_have_no_answers(in_memory):
+    da = pytest.importorskip("dask.array")
+    given, few = da.from_array(X, chunks=(50, 8)), X[:, 0] > 2.0
+    answers = in_memory.predict(given[given[:, 0] > 2.0]).compute()
+    np.testing.assert_array_equal(answers, in_memory.predict(X[few]))
+
+
+def test_sparse_chunks_and_default_kernels_have_features():
+    da = pytest.importorskip("dask.array")
+    holes = np.where(np.abs(X) > 0.5, X, 0.0)
+    chunks = da.from_array(holes, chunks=(100, 8)).map_blocks(csr_matrix)
+    kernels = [Linear(columns=[0, 1]), Nystroem(kernel=RBF(), rank=10, columns=[2, 3])]
+    sparse = SVRGMKLClassifier(kernels, **OPTIONS).fit(chunks, Y)
+    assert_same(sparse, SVRGMKLClassifier(kernels, **OPTIONS).fit(csr_matrix(holes), Y))
+    for model in (SVRGMKLClassifier(), MKFDAClassifierCV(ps=[1.0], regs=[1e-3], cv=2)):
+        assert model.fit(da.from_array(X, chunks=(100, 8)), Y).score(X, Y) > 0.8
 
 
 def test_unknown_chunk_sizes_are_named():

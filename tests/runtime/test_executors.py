@@ -1,15 +1,18 @@
 """Executors: sums in order, errors, and workers of a cluster that may be killed."""
 
+import gc
 import os
 import signal
 import threading
 import time
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.model_selection import GridSearchCV
 
-from multikernel import SVRGMKLClassifier
+from multikernel import MKFDAClassifier, SVRGMKLClassifier
 from multikernel.kernels import RBF, Nystroem
 from multikernel.runtime.executors import DaskExecutor, Executor, executor_for
 
@@ -64,6 +67,46 @@ def test_a_cluster_gives_the_same_model(client, alone):
     assert_same(model, alone)
     lazy = model.decision_function(da.from_array(X, chunks=(300, 6)))
     assert_allclose(lazy.compute(), alone.decision_function(X), atol=1e-4)
+
+
+def test_arrays_that_the_cluster_holds_are_read_there(client, alone):
+    da = pytest.importorskip("dask.array")
+    held = da.from_array(X, chunks=(300, 6)).persist()
+    for executor in (client, "threads"):
+        assert_same(SVRGMKLClassifier(KERNELS, C=1.0, tol=1e-8, executor=executor).fit(held, Y), alone)
+
+
+def test_an_address_leaves_no_client_behind(client, alone):
+    from distributed import default_client
+
+    address = client.scheduler.address
+    assert_same(SVRGMKLClassifier(KERNELS, C=1.0, tol=1e-8, executor=address).fit(X, Y), alone)
+    gc.collect()
+    assert default_client() is client
+    others = client.run_on_scheduler(
+        lambda dask_scheduler: sum(name.startswith("Client-") for name in dask_scheduler.clients)
+    )
+    assert others == 1
+
+
+def test_a_fit_inside_a_task_waits_for_no_other_task(client):
+    fits = client.map(_score_of, [0.1, 1.0, 10.0])
+    assert min(client.gather(fits)) > 0.7
+    with joblib.parallel_config("dask"):
+        search = GridSearchCV(SVRGMKLClassifier(KERNELS), {"C": [0.1, 1.0]}, cv=2).fit(X, Y)
+    assert search.best_score_ > 0.7
+
+
+def _score_of(C):
+    return SVRGMKLClassifier(KERNELS, C=C).fit(X, Y).score(X, Y)
+
+
+def test_discriminants_take_an_executor(client):
+    here, there = (
+        MKFDAClassifier(KERNELS, executor=e).fit(np.tile(X, (11, 1)), np.tile(Y, 11)) for e in ("serial", client)
+    )
+    assert_same(here, there)
+    assert here._on_features
 
 
 def test_the_active_client_is_used(client):

@@ -439,8 +439,11 @@ def _model(path: str, weights: str | None) -> dict[str, Any]:
     whole, metadata = load(path), manifest["metadata"]
     model, steps = last_step(whole), [step for _, step in getattr(whole, "steps", [("", whole)])]
     names = metadata.get("kernel_names") or model.kernel_names_
+    shares = weight_shares(model)
+    used = [k for k in np.argsort(-shares, kind="stable") if shares[k] > 0.0]  # of 100,000 kernels few may be
     if weights is not None:
-        write_text(weights, _csv({**kernel_table(model), "kernel": names}))
+        table = {**kernel_table(model), "kernel": np.asarray(names, dtype=object)}
+        write_text(weights, _csv({name: column[used] for name, column in table.items()}))
     return {
         "file": path,
         "class": ", ".join(type(step).__name__ for step in steps),
@@ -453,7 +456,8 @@ def _model(path: str, weights: str | None) -> dict[str, Any]:
         },
         **({"classes": [str(label) for label in model.classes_]} if hasattr(model, "classes_") else {}),
         "relative gap": relative_gap(model),
-        "share of each kernel": dict(zip(names, weight_shares(model).tolist())),
+        "share of each kernel": {names[k]: float(shares[k]) for k in used},
+        **({"kernels without a weight": len(names) - len(used)} if len(used) < len(names) else {}),
         **({"samples without a view": model.n_missing_} if any(model.n_missing_.values()) else {}),
         **{key: value for key, value in metadata.items() if value},
     }

@@ -214,7 +214,7 @@ COMMANDS: tuple[tuple[str, str, str, dict[str, tuple[Any, ...]]], ...] = (
             "what": (
                 _option("file", "FILE", "model or data file", nargs="?"),
                 _flag("--json", "as JSON"),
-                _option("--weights", "FILE", "also write the kernels of a model, their views and weights, as csv"),
+                _option("--weights", "FILE", "also write kernels with a weight, and their views, as csv"),
             ),
         },
     ),

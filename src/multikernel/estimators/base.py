@@ -388,6 +388,7 @@ class KernelMachine(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMix
         w[self.support_] = (self.weights_[features.owner[self.support_]] * self.dual_coef_).T
         return np.vstack([features(X[rows]) @ w for rows in features.chunks(X.shape[0])])
 
+    @by_blocks
     def transform(self, X: Any) -> NDArray[np.floating]:
         """The combined kernel between new samples X and ``support_``, (m, n_support); (m, n) with ``keep="all"``."""
         check_is_fitted(self)

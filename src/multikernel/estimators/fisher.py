@@ -16,6 +16,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import KernelClassifier, TrainingData
+from multikernel.estimators.blocks import by_blocks
 from multikernel.estimators.cross_validation import CrossValidated, KnownScores, cut_fold, folds_of
 from multikernel.estimators.parameters import Restartable, Resumable, estimator
 from multikernel.estimators.registry import register
@@ -60,6 +61,8 @@ class FisherClassifier(KernelClassifier):
     memory : int or str, optional
         Memory budget for kernels, in bytes or as "2GB". Kernels with explicit features (linear, ``Nystroem``,
         ``RandomFourier``) are solved in the space of the features when that is smaller than n.
+    executor : distributed.Client, address of a scheduler, "threads", "serial" or None
+        Who works on blocks of rows; as of :class:`~multikernel.SVRGMKLClassifier`.
 
     Attributes
     ----------
@@ -82,6 +85,7 @@ class FisherClassifier(KernelClassifier):
     normalize: Any = NORMALIZE
     tol: float = 1e-4
     max_iter: int = 500
+    executor: Any = None
 
     solver = "auto"
     _most_samples = FIT_ROWS
@@ -134,6 +138,7 @@ class FisherClassifier(KernelClassifier):
 
     # -- predict -----------------------------------------------------------------------------------------------
 
+    @by_blocks
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Projections on the discriminants, shape (m, 1) for two classes, else (m, M).
 
@@ -355,15 +360,16 @@ class MKFDAClassifierCV(CrossValidated, Resumable, FisherClassifier):
 
     def _reads_blocks(self, X: Any) -> bool:
         """Whether X is searched a block of rows at a time: as for a fit."""
+        by_accuracy = self.criterion == "cv" and self.scoring is None
+        if self._as_source(X, None) is not None:
+            if not by_accuracy:
+                raise ValueError(
+                    'in blocks of rows the grid is scored by accuracy on folds: use criterion="cv", scoring=None.'
+                )
+            return True
         kernels = self.kernels if isinstance(self.kernels, (list, tuple)) else [self.kernels]
-        if not (self._takes_blocks() and all(getattr(kernel, "has_features", False) for kernel in kernels)):
-            return False
-        large = self._as_source(X, None) is not None
-        if large and (self.criterion == "loo" or self.scoring is not None):
-            raise ValueError(
-                'in blocks of rows the grid is scored by accuracy on folds: use criterion="cv", scoring=None.'
-            )
-        return large or (self.criterion == "cv" and self.scoring is None and np.shape(X)[0] > self._most_samples)
+        explicit = all(getattr(kernel, "has_features", False) for kernel in kernels)
+        return self._takes_blocks() and explicit and by_accuracy and np.shape(X)[0] > self._most_samples
 
     def _search_blocks(self, run: Run, data: TrainingData, ps: NDArray, regs: NDArray, advice: str) -> None:
         """The grid from sums over each fold: one pass makes them, another scores all points."""

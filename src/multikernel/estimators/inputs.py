@@ -27,7 +27,16 @@ from multikernel.gram.normalization import Normalization
 from multikernel.gram.stacks import remark_on_cost
 from multikernel.io import state
 from multikernel.io.state import positions, reals
-from multikernel.kernels import FromDistance, FromFunction, Kernel, KernelFamily, as_kernels, default_kernels
+from multikernel.kernels import (
+    FromDistance,
+    FromFunction,
+    Kernel,
+    KernelFamily,
+    Nystroem,
+    as_kernels,
+    default_kernels,
+)
+from multikernel.kernels.family import RANK
 from multikernel.kernels.quantities import is_annotated, is_frame, take_rows
 from multikernel.kernels.sources import ArraySource, Source, as_source
 from multikernel.kernels.views import annotated_table
@@ -203,16 +212,23 @@ class KernelInput:
     def _blocks_of_source(self, source: Source, y: Any) -> tuple[FeatureBlocks, Any]:
         """Blocks of a table that is not in memory; kernels are fitted on a sample of its rows."""
         if not self._takes_blocks():
-            name = type(self).__name__
-            raise TypeError(f"{name} cannot read X in blocks of rows: pass an array, or use SVRGMKLClassifier.")
+            name, other = type(self).__name__, "use SVRGMKLClassifier"
+            if "executor" in self.get_params(deep=False):
+                other = 'leave solver="auto" and keep="support"'
+            raise TypeError(f"{name} cannot read X in blocks of rows: pass an array, or {other}.")
+        if not source.shape[0]:
+            raise ValueError("X has no rows: there is nothing to learn from.")
         y = self._checked_targets(y, source.shape[0])
         self.n_features_in_ = source.shape[1]
         self.__dict__.pop("feature_names_in_", None)
         if source.names is not None:
             self.feature_names_in_ = np.array(source.names, dtype=object)
         sample = source.take(_fit_rows(source.shape[0]))
-        self._fit_family(self._chosen_kernels(source.shape), sample, sample)
-        lacking = [k.label for k in self._family.kernels if not k.has_features]
+        kernels = self._chosen_kernels(source.shape)
+        if self.kernels is None:
+            kernels = [k if k.has_features else Nystroem(kernel=k, rank=RANK) for k in kernels]
+        self._fit_family(kernels, sample, sample)
+        lacking = [k.label for k in self._family.kernels if not hasattr(k, "features")]
         if lacking:
             raise ValueError(
                 f"kernels {lacking[:3]} have no explicit features, which X in blocks needs: wrap them in "
@@ -229,6 +245,8 @@ class KernelInput:
         y = column_or_1d(y, warn=True)
         if len(y) != n_samples:
             raise ValueError(f"X has {n_samples} rows, but y has {len(y)} entries: inconsistent numbers of samples.")
+        if y.dtype == object and (gone := [i for i, label in enumerate(y) if label is None]):
+            raise ValueError(f"y has no label for {len(gone)} samples, the first at row {gone[0]}: leave them out.")
         return y
 
     def _chosen_kernels(self, shape: tuple[int, int]) -> list[Kernel]:

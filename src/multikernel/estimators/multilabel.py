@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from multikernel.estimators.base import C_GRID, KernelClassifier, TrainingData, class_scores, finite, is_number
+from multikernel.estimators.blocks import by_blocks
 from multikernel.estimators.cross_validation import folds_of
 from multikernel.estimators.parameters import Restartable, estimator
 from multikernel.estimators.probability import FOLDS
@@ -256,11 +257,13 @@ class MultilabelMKLClassifier(Restartable, KernelClassifier):
         slopes, intercepts = np.array(fitted).T
         return slopes, intercepts
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of the labels, shape (m, M); (m,) for y of two classes, positive for ``classes_[1]``."""
         scores = finite(self._task_scores(X))
         return scores if self.multilabel_ else class_scores(scores, len(self.classes_), "ovr")
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray:
         """A table (m, M) of 1 and 0, or classes (m,) for y of shape (n,); ``X`` as for ``decision_function``."""
         check_is_fitted(self)

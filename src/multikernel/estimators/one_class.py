@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from multikernel.estimators.base import TrainingData, finite
+from multikernel.estimators.blocks import by_blocks
 from multikernel.estimators.mkl import LpMachine
 from multikernel.estimators.parameters import estimator
 from multikernel.estimators.sklearn_bases import OutlierMixin
@@ -107,6 +108,7 @@ class MKLOneClass(OutlierMixin, LpMachine):
         """ρ, which ``decision_function`` takes from ``score_samples``."""
         return -float(self.intercept_[0])
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """How far inside the region of the training samples new ones are, shape (m,): negative for outliers.
 
@@ -117,10 +119,12 @@ class MKLOneClass(OutlierMixin, LpMachine):
         """
         return finite(self._task_scores(X))[:, 0]
 
+    @by_blocks
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """w·φ(x), shape (m,): the larger, the more like the training samples; ``X`` as for ``decision_function``."""
         return self.decision_function(X) + self.offset_
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[np.intp]:
         """1 for samples like those of training, −1 for outliers, shape (m,); ``X`` as for ``decision_function``."""
         return np.where(self.decision_function(X) < 0.0, -1, 1)

@@ -23,6 +23,8 @@ Indices = NDArray[np.intp]
 
 # Bytes of temporary blocks when a stack is streamed: large enough to amortise calls, small beside any budget.
 BLOCK_BYTES = 1 << 25
+# Samples of which a kernel (n, n) is no larger than such a block.
+FEW_SAMPLES = 2000
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -338,6 +340,13 @@ class CombinedKernel:
     def matvec(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
         return combined_scores(self.stack, self.combination, alpha)
 
+    def spread(self) -> float:
+        """Largest squared distance from the first sample, relative to the largest ``k(x, x)``."""
+        diagonal = self.diagonal()
+        first = self.submatrix(np.zeros(1, dtype=np.intp), np.arange(self.shape[1]))[0]
+        largest = diagonal.max(initial=0.0)
+        return float((diagonal + diagonal[0] - 2.0 * first).max() / largest) if largest > 0.0 else np.inf
+
 
 def combined_scores(stack: GramStack, combination: Combination, alpha: NDArray) -> NDArray[np.float64]:
     """The combined kernel times alpha of shape (columns,) or (columns, T), a bounded block of rows at a time."""
@@ -353,11 +362,21 @@ def combined_scores(stack: GramStack, combination: Combination, alpha: NDArray) 
     return scores
 
 
+def has_few_features(stack: GramStack) -> bool:
+    """Whether explicit features of many samples are so few that a kernel, (n, n), would be much larger than they."""
+    return stack.explicit and stack.shape[0] > FEW_SAMPLES and 2 * stack.ranks.sum() <= stack.shape[0]
+
+
 def one_kernel(stack: GramStack, combination: Combination, memory: int) -> NDArray | CombinedKernel:
     """The combined kernel of a square stack as an array if it takes at most half of ``memory``, else an operator.
 
-    The other half is for the stack itself (a lazy one has its cache there).
+    The other half is for the stack itself (a lazy one has its cache there). A few explicit features are less to read
+    than the kernel would be; but nearly constant kernels have to be centred, entry by entry.
     """
+    if isinstance(combination, WeightedSum) and has_few_features(stack):
+        operator = CombinedKernel(stack, combination)
+        if operator.spread() > np.finfo(stack.dtype).eps ** 0.25:
+            return operator
     itemsize = np.dtype(getattr(combination, "dtype", None) or stack.dtype).itemsize
     if stack.shape[0] * stack.shape[1] * itemsize <= memory // 2:
         return combination.combine(stack)

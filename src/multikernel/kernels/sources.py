@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from multikernel.io.files import DataError
+from multikernel.runtime.executors import active_client
 
 # Rows of a block where nothing else decides.
 BLOCK_ROWS = 16384
@@ -117,8 +118,8 @@ class ZarrSource(Source):
     """A Zarr array, cut where its chunks are."""
 
     def __init__(self, X: Any):
-        if X.ndim != 2:
-            raise ValueError(f"the Zarr array has shape {X.shape}: a table has rows and columns.")
+        if len(shape := getattr(X, "shape", ())) != 2:
+            raise ValueError(f"X is a Zarr {type(X).__name__} of shape {shape}: pass an array of rows and columns.")
         self.X, self.shape = X, X.shape
 
     def read(self, start: int, stop: int) -> Any:
@@ -160,12 +161,16 @@ class ParquetSource(Source):
             for group in range(opened.num_row_groups):
                 self.groups.append((file, group))
                 sizes.append(opened.metadata.row_group(group).num_rows)
-        missing = [name for name in leave if name not in self.all_names]
-        if missing:
-            raise DataError(f"{path} has no column {missing[0]!r}; its columns are {self.all_names[:10]}.")
+        self._require(leave)
         self.names: list[str] = [name for name in self.all_names if name not in leave]
         self.starts = [0, *accumulate(sizes)]
         self.shape = self.starts[-1], len(self.names)
+
+    def _require(self, names: Sequence[str]) -> None:
+        """Raise an error unless the files have these columns."""
+        if missing := [name for name in names if name not in self.all_names]:
+            folder = self.files[0] if len(self.files) == 1 else self.files[0].parent
+            raise DataError(f"{folder} has no column {missing[0]!r}; its columns are {self.all_names[:10]}.")
 
     def read(self, start: int, stop: int) -> Any:
         return as_numbers(self._table(start, stop, self.names), start, self.names)
@@ -176,6 +181,7 @@ class ParquetSource(Source):
 
     def with_columns(self, names: Sequence[str]) -> ParquetSource:
         """The same rows with these columns, in this order."""
+        self._require(names)
         chosen = copy(self)
         chosen.names, chosen.shape = list(names), (self.shape[0], len(names))
         return chosen
@@ -204,7 +210,7 @@ class ParquetSource(Source):
             columns = [table.column(name).to_numpy() for name in names]
             rows = slice(max(start - low, 0), min(stop, high) - low)
             parts.append(np.column_stack([column[rows] for column in columns]))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.concatenate(parts) if parts else np.empty((0, len(names)))
 
     def ranges(self, size: int = BLOCK_ROWS) -> list[tuple[int, int]]:
         return _merged(list(pairwise(self.starts)), size)
@@ -227,10 +233,18 @@ class DaskSource(Source):
         self.shape = tuple(int(size) for size in X.shape)  # type: ignore[assignment]
 
     def read(self, start: int, stop: int) -> Any:
-        return as_numbers(self.X[start:stop].compute(scheduler="synchronous"), start)
+        return as_numbers(_computed(self.X[start:stop]), start)
+
+    def take(self, rows: np.ndarray) -> Any:
+        return as_numbers(_computed(self.X[rows]), 0)  # chosen where they are: no other row travels
 
     def ranges(self, size: int = BLOCK_ROWS) -> list[tuple[int, int]]:
         return list(pairwise([0, *accumulate(int(size) for size in self.X.chunks[0])]))
+
+
+def _computed(X: Any) -> Any:
+    """A Dask array as it is: by the cluster if there is one, which may hold it already, else by this thread."""
+    return X.compute(**({} if active_client() is not None else {"scheduler": "synchronous"}))
 
 
 def _merged(ranges: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
@@ -251,11 +265,14 @@ def as_numbers(block: Any, start: int, names: Sequence[str] | None = None) -> An
     block = np.asarray(block)
     if block.dtype in (np.float32, np.float64):
         return block
-    try:
-        return block.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        of = "" if names is None else f" of {names[:3]}…"
-        raise ValueError(f"rows {start} to {start + len(block)}{of} are not all numbers: {error}") from None
+    for k, column in enumerate(block.T):
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            which = k if names is None else repr(names[k])
+            rows = f"{start} to {start + len(block)}"
+            raise ValueError(f"rows {rows} of column {which} are not all numbers: {error}") from None
+    return block.astype(np.float64)
 
 
 def is_dask(X: Any) -> bool:
@@ -266,8 +283,8 @@ def is_dask(X: Any) -> bool:
 def as_source(X: Any, y: Any = None) -> tuple[Source, Any] | None:
     """What reads a table in blocks, and its labels in memory; None for tables that are not of that kind.
 
-    A path is that of Parquet, and a name for ``y`` one of its columns, which is then no feature. Only types are
-    looked at: of an unknown object nothing may be asked.
+    A path is that of Parquet. A name for ``y`` is one of its columns, or of those of a Dask data frame, which is then
+    no feature. Only types are looked at: of an unknown object nothing may be asked.
     """
     source: Source
     if isinstance(X, Source):
@@ -281,6 +298,10 @@ def as_source(X: Any, y: Any = None) -> tuple[Source, Any] | None:
     elif type(X).__module__.startswith("zarr"):
         source = ZarrSource(X)
     elif is_dask(X):
+        if isinstance(y, str) and hasattr(X, "columns"):
+            if y not in X.columns:
+                raise DataError(f"X has no column {y!r}; its columns are {list(X.columns)[:10]}.")
+            X, y = X.drop(columns=y), X[y]
         source = DaskSource(X)
     else:
         return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -115,7 +117,8 @@ class DaskExecutor(Executor):
             while True:
                 check()
                 try:
-                    wait(futures, timeout=1.0)
+                    with self.client.as_current():
+                        wait(futures, timeout=1.0)
                     return self.client.gather(futures)
                 except (NotYet, TimeoutError):
                     continue
@@ -161,12 +164,15 @@ def executor_for(executor: Any = None, *, distributed: bool = True) -> Executor:
     """
     if isinstance(executor, Executor):
         return executor
-    if executor is None and not (distributed and (executor := _active_client()) is not None):
+    if executor is None and not (distributed and (executor := active_client()) is not None):
         return Executor()
     if executor in ("threads", "serial"):
         return Executor(1 if executor == "serial" else None)
     if isinstance(executor, str):
-        executor = connected(executor)
+        client = connected(executor, set_as_default=False)  # nobody else's: it is closed with what uses it
+        found = DaskExecutor(client)
+        weakref.finalize(found, client.close)
+        return found
     if not hasattr(executor, "scheduler_info"):
         raise TypeError(
             f"executor={executor!r} is no distributed.Client, address of a scheduler, 'threads', 'serial' or None."
@@ -174,28 +180,33 @@ def executor_for(executor: Any = None, *, distributed: bool = True) -> Executor:
     return DaskExecutor(executor)
 
 
-def _active_client() -> Any:
-    """The client that is in use, if any; nothing is imported to find out."""
+def active_client() -> Any:
+    """The client that is in use, if any; nothing is imported to find out.
+
+    Inside a task there is none: one that waits for others takes the place that these need.
+    """
     import sys
 
     if "distributed" not in sys.modules:
         return None
-    from distributed import default_client
+    from distributed import default_client, get_worker
 
-    try:
-        return default_client()
-    except ValueError:
+    with suppress(ValueError):
+        get_worker()
         return None
+    with suppress(ValueError):
+        return default_client()
+    return None
 
 
-def connected(address: str) -> Any:
+def connected(address: str, **options: Any) -> Any:
     """A client of the scheduler at an address; an error that says so if there is none."""
     try:
         from distributed import Client
     except ImportError:
         raise ImportError('a scheduler needs distributed: pip install "multikernel[distributed]".') from None
     try:
-        return Client(address, timeout=5)
+        return Client(address, timeout=5, **options)
     except (OSError, ValueError, TimeoutError) as error:
         raise ConnectionError(
             f"the scheduler at {address} cannot be reached ({error}): check the address, and that `dask scheduler` "
