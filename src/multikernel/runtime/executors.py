@@ -148,14 +148,12 @@ def added(sums: Sequence[tuple]) -> tuple:
     return reduce(lambda a, b: tuple(x + y for x, y in zip(a, b)), sums)
 
 
-def executor_for(executor: Any = None, *, distributed: bool = True) -> Executor:
+def executor_for(executor: Any = None) -> Executor:
     """What an estimator's ``executor=`` stands for: None is the active Dask client if there is one, else threads.
 
     Parameters
     ----------
     executor : distributed.Client, address of a scheduler, "threads", "serial", or None
-    distributed : bool
-        Whether None may stand for the active client.
 
     Examples
     --------
@@ -164,7 +162,7 @@ def executor_for(executor: Any = None, *, distributed: bool = True) -> Executor:
     """
     if isinstance(executor, Executor):
         return executor
-    if executor is None and not (distributed and (executor := active_client()) is not None):
+    if executor is None and (executor := active_client()) is None:
         return Executor()
     if executor in ("threads", "serial"):
         return Executor(1 if executor == "serial" else None)
