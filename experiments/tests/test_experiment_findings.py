@@ -7,7 +7,7 @@ from multikernel_experiments.findings.against import better_over_settings
 from multikernel_experiments.findings.epochs import fewer_to_a_score
 from multikernel_experiments.findings.labels import at_least_as_good
 from multikernel_experiments.findings.lines import cheaper_than, near_the_end
-from multikernel_experiments.findings.norms import better_than_last, sparse_is_robust
+from multikernel_experiments.findings.norms import better_in_each_pair, better_than_last, sparse_is_robust
 from multikernel_experiments.findings.scores import above_and_level, ahead_of_several, alike
 from multikernel_experiments.findings.sizes import excess_is_steady
 from multikernel_experiments.findings.wins import saturates, wins_as_often
@@ -65,11 +65,21 @@ def test_all_dense_methods_have_to_lose_where_the_sparse_one_is_robust(dense, ve
     assert sparse_is_robust(results, ["sparse"], ["a", "b"])[0] == verdict
 
 
-@pytest.mark.parametrize(("wins", "verdict"), [(12, HOLDS), (7, IN_PART), (5, UNDECIDED), (0, FAILS)])
-def test_more_losses_than_wins_are_no_verdict_by_themselves(wins, verdict):
+@pytest.mark.parametrize(("wins", "verdict"), [(12, HOLDS), (7, UNDECIDED), (5, UNDECIDED), (0, FAILS)])
+def test_what_may_be_chance_is_no_verdict(wins, verdict):
     settings = [str(k) for k in range(12)]
     results = made({"a": lambda s: 0.5 + 0.1 * (int(s) < wins), "b": lambda s: 0.55}, settings)
     assert better_over_settings(results, "a", "b")[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("wins", "verdict"), [((12, 12), HOLDS), ((12, 6), IN_PART), ((0, 6), UNDECIDED), ((0, 0), FAILS)]
+)
+def test_pairs_hold_together_or_in_part(wins, verdict):
+    settings = [str(k) for k in range(12)]
+    ways = {f"a{k}": lambda s, n=n: 0.5 + 0.1 * (int(s) < n) for k, n in enumerate(wins)}
+    results = made({**ways, "b": lambda s: 0.55}, settings)
+    assert better_in_each_pair(results, {key: (key, "b") for key in ways})[0] == verdict
 
 
 @pytest.mark.parametrize(("lag", "verdict"), [(0.0, HOLDS), (0.004, HOLDS), (0.006, FAILS)])

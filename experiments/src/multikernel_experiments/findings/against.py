@@ -7,7 +7,7 @@ import math
 from multikernel.compare.results import mean
 from multikernel_experiments.findings.significance import FEW, Ranking, holm, paired_t, ranking, sign_test
 from multikernel_experiments.findings.verdicts import Finding
-from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNDECIDED
+from multikernel_experiments.protocol import FAILS, HOLDS, UNDECIDED
 from multikernel_experiments.results import Results
 
 
@@ -64,15 +64,11 @@ def ranked(results: Results) -> Ranking | None:
 
 
 def better_over_settings(results: Results, key: str, other: str) -> Finding | None:
-    """Whether an entry is better than another over three settings at least: beyond chance, or by number only.
-
-    It is worse only beyond chance, too; else that is undecided.
-    """
+    """Whether an entry is better than another over three settings at least: undecided where it may be chance."""
     values = setting_differences(results, key, other)
     if len(values) < 3:
         return None
     wins, ties, losses, p = sign_test(values)
-    beyond = p < 0.05
-    verdict = (HOLDS if beyond else IN_PART) if wins > losses else FAILS if beyond else UNDECIDED
+    verdict = UNDECIDED if p >= 0.05 else HOLDS if wins > losses else FAILS
     text = f"better on {wins}, equal on {ties}, worse on {losses} of {len(values)} (sign test p = {p:.3f}); "
     return verdict, text + f"mean difference {100 * mean(values):+.1f} points"

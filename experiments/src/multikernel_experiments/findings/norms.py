@@ -7,29 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from multikernel_experiments.findings.against import better_over_settings
 from multikernel_experiments.findings.drawing import COLOURS, plain, style
-from multikernel_experiments.findings.verdicts import Finding, complete, graded, listed, on_scores, percent
+from multikernel_experiments.findings.verdicts import Finding, complete, graded, listed, on_scores
 from multikernel_experiments.protocol import FAILS, HOLDS, IN_PART, UNDECIDED
 from multikernel_experiments.results import Results
 
 
-def ahead_with_every_norm(results: Results, pairs: Mapping[str, tuple[str, str]]) -> Finding | None:
-    """Whether the first of each pair has the better mean score; pairs by what they have in common."""
-    if not complete(results):
-        return None
-    means = percent(results)
-    leads = {name: means[key] - means[other] for name, (key, other) in pairs.items()}
-    return graded(lead > 0 for lead in leads.values()), f"mean AP: {listed(leads, '+.1f', ' ')}"
+def better_in_each_pair(results: Results, pairs: Mapping[str, tuple[str, str]]) -> Finding | None:
+    """Whether the first of each pair is better over settings, beyond chance; pairs by what tells them apart.
 
-
-def learnt_is_better(results: Results, key: str, fixed: Sequence[str]) -> Finding | None:
-    """Whether the learnt norm has a better mean score than all fixed ones, or than some."""
-    if not complete(results):
+    In part if only in some; undecided if in none but for chance.
+    """
+    found = {name: judged for name, pair in pairs.items() if (judged := better_over_settings(results, *pair))}
+    if not complete(results) or len(found) < len(pairs):
         return None
-    means = percent(results)
-    others = [means[other] for other in fixed]
-    verdict = HOLDS if means[key] > max(others) else IN_PART if means[key] > min(others) else FAILS
-    return verdict, f"mean AP ℓp {means[key]:.1f}, fixed norms " + ", ".join(f"{value:.1f}" for value in others)
+    verdicts, texts = (
+        {verdict for verdict, _ in found.values()},
+        [f"{name} {text}" for name, (_, text) in found.items()],
+    )
+    return verdicts.pop() if len(verdicts) == 1 else IN_PART if HOLDS in verdicts else UNDECIDED, "; ".join(texts)
 
 
 def about_as_fast(results: Results, key: str, other: str, factor: float = 2.0) -> Finding | None:
