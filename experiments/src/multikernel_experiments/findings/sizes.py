@@ -143,13 +143,13 @@ def times_as_fast(results: Results, key: str, other: str, factor: float) -> Find
 
 
 def as_accurate(results: Results, key: str, other: str, points: float = 1.0) -> Finding | None:
-    """Whether two entries are within so many points in the last setting."""
+    """Whether an entry is at most so many points behind another in the last setting."""
     if _seconds(results) is None:
         return None
     last = results.protocol.settings[-1]
     scores = {entry.key: 100 * results.score(entry.key, last) for entry in results.protocol.entries}
     lead = scores[key] - scores[other]
-    verdict = HOLDS if abs(lead) <= points else FAILS
+    verdict = HOLDS if lead >= -points else FAILS
     return verdict, f"{last}: {lead:+.1f} points; {listed(scores, '.1f', ' ')}"
 
 

@@ -33,7 +33,7 @@ CLAIMS = (
         labels=LABELS,
     ),
     Claim(
-        "Whatever the labels, 300 SVMs of ML-MKL-SA are as accurate as ML-MKL-Sum, within a point",
+        "Whatever the labels, 300 SVMs of ML-MKL-SA are as accurate as ML-MKL-Sum, or at most a point behind",
         "BJJ10, sect. 2.2",
         as_accurate,
         by='MultilabelMKLClassifier(solver="sa-printed"), 300 SVMs; the sum by "simplemkl"',
