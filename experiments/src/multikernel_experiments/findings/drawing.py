@@ -11,8 +11,8 @@ import numpy as np
 from multikernel_experiments.protocol import Protocol
 from multikernel_experiments.results import Results
 
-COLOURS = ("#2f5fd0", "#c2571a", "#1d8a5f", "#a43a86", "#8a6d00", "#0b8296", "#6a4bc4", "#7a5548")
-MARKERS = "os^Dv<>P"
+COLOURS = ("#2f5fd0", "#c2571a", "#1d8a5f", "#a43a86", "#8a6d00", "#0b8296", "#6a4bc4", "#7a5548", "#d0334b")
+MARKERS = "os^Dv<>PX"
 
 
 class Picture:
