@@ -160,6 +160,7 @@ def weights_against_time(results: Results, figure: Any, keys: Keys, setting: str
             look = {"color": COLOURS[colour], "linestyle": ("-", "--", ":")[again % 3], "marker": "."}
             axes.plot(spent, shares[key][:, j], label=names[j], **look)
         axes.set(xscale="log", xlabel="seconds")
+        axes.tick_params(axis="x", which="minor", labelbottom=False)  # no room
         axes.set_title(title(results, key), fontsize=9)
         plain(axes)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
